@@ -1,0 +1,51 @@
+"""How every timed program is started: alone, with one thread."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+_ONE_THREAD = dict.fromkeys(
+    (
+        "OPENBLAS_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    ),
+    "1",
+)
+_ROOT = Path(__file__).parent.parent
+
+
+class ProgramError(RuntimeError):
+    """The program failed or took too long; the text says which, in one line."""
+
+
+def run_program(arguments: Sequence[str], *, limit_seconds: float) -> str:
+    """Run a program to its end and return what it printed."""
+    try:
+        done = subprocess.run(
+            arguments,
+            env=os.environ | _ONE_THREAD,
+            cwd=_ROOT,
+            capture_output=True,
+            text=True,
+            timeout=limit_seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProgramError(f"stopped after {limit_seconds:.0f} s") from error
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ProgramError(f"failed: {last}")
+    return done.stdout
+
+
+def run_module(module: str, *arguments: str, limit_seconds: float) -> str:
+    """Run `python -m module` with this interpreter."""
+    return run_program([sys.executable, "-m", module, *arguments], limit_seconds=limit_seconds)

@@ -1,0 +1,66 @@
+"""Every contender by name. A new rival is one new file beside this one, and one row here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from benchmarks.contenders import (
+    lifelines,
+    ours,
+    r_coxph,
+    scikit_survival,
+    stacked_sklearn,
+    statsmodels,
+)
+from benchmarks.contenders.contender import Contender
+
+__all__ = ["CONTENDERS", "Contender"]
+
+
+def _ours() -> dict[str, Contender]:
+    """Both links, for each of the two ways to fit."""
+    entrants = {}
+    for link in ours.LINKS:
+        ways = {
+            f"fedcox_{link}": (f"fedcox, {link}", partial(ours.prepare, link=link)),
+            f"fedcox_{link}_one_center": (
+                f"fedcox, {link}, one center",
+                partial(ours.prepare_centers, link=link, together=True),
+            ),
+            f"fedcox_{link}_centers": (
+                f"fedcox, {link}, many centers",
+                partial(ours.prepare_centers, link=link, together=False),
+            ),
+        }
+        for name, (label, prepare) in ways.items():
+            entrants[name] = Contender(label, prepare, distribution="fedcox", model=link)
+    return entrants
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    **_ours(),
+    "lifelines": Contender(
+        "lifelines CoxPHFitter", lifelines.prepare, distribution="lifelines", model="cox"
+    ),
+    "scikit_survival": Contender(
+        "scikit-survival CoxPHSurvivalAnalysis",
+        scikit_survival.prepare,
+        distribution="scikit-survival",
+        model="cox",
+    ),
+    "statsmodels": Contender(
+        "statsmodels PHReg", statsmodels.prepare, distribution="statsmodels", model="cox"
+    ),
+    "stacked_sklearn": Contender(
+        "stack + scikit-learn LogisticRegression",
+        stacked_sklearn.prepare,
+        distribution="scikit-learn",
+        model="logit",
+    ),
+    "r_coxph": Contender("R coxph.fit", r_coxph.prepare, program="Rscript", model="cox"),
+    "fedcox_concordance": Contender("fedcox", ours.prepare_concordance, distribution="fedcox"),
+    "lifelines_concordance": Contender(
+        "lifelines", lifelines.prepare_concordance, distribution="lifelines"
+    ),
+}

@@ -1,0 +1,96 @@
+"""fedcox: the estimator, a study over many centers, the c-index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+import fedcox
+from benchmarks.contenders.contender import Outcome
+from benchmarks.patients import Patients
+from benchmarks.problems import FOLLOW_UP_DAYS, Problem
+
+Link = Literal["cloglog", "logit"]
+LINKS: tuple[Link, ...] = ("cloglog", "logit")
+
+
+def prepare(problem: Problem, patients: Patients, *, link: Link) -> Callable[[], Outcome]:
+    """Fit the scikit-learn estimator on all patients."""
+    if problem.width is None:
+        model = fedcox.DiscreteTimeCox(times="events", link=link)
+    else:
+        model = fedcox.DiscreteTimeCox(width=problem.width, horizon=FOLLOW_UP_DAYS, link=link)
+
+    def run() -> Outcome:
+        model.fit(patients.covariates, (patients.time, patients.event))
+        return Outcome(
+            coefficients=model.coef_.tolist(),
+            standard_errors=model.standard_errors_.tolist(),
+            rounds=model.rounds_,
+            bytes_up=model.bytes_up_,
+            bytes_down=model.bytes_down_,
+        )
+
+    return run
+
+
+def prepare_centers(
+    problem: Problem, patients: Patients, *, link: Link, together: bool
+) -> Callable[[], Outcome]:
+    """Fit a study over the problem's centers, or over the same patients in one center."""
+    study = fedcox.Study.parse(_study(problem, patients, link), source="benchmark")
+    parts = np.array_split(np.arange(patients.time.size), 1 if together else problem.centers)
+    federation = fedcox.InProcess.from_cohorts(
+        {
+            f"center {number}": fedcox.Cohort(
+                patients.covariates[part], patients.time[part], patients.event[part], part
+            )
+            for number, part in enumerate(parts)
+        }
+    )
+
+    def run() -> Outcome:
+        fitted = fedcox.fit(study, federation)
+        return Outcome(
+            coefficients=[_known(row.coef) for row in fitted.coefficients],
+            standard_errors=[_known(row.se) for row in fitted.coefficients],
+            rounds=fitted.rounds,
+            bytes_up=fitted.bytes_up,
+            bytes_down=fitted.bytes_down,
+        )
+
+    return run
+
+
+def prepare_concordance(problem: Problem, patients: Patients) -> Callable[[], Outcome]:
+    """Count the concordant pairs of the true risk."""
+    from fedcox.survival.concordance import concordance_index
+
+    def run() -> Outcome:
+        found = concordance_index(patients.time, patients.event, patients.log_risk)
+        return Outcome(concordance=found.index)
+
+    return run
+
+
+def _study(problem: Problem, patients: Patients, link: Link) -> str:
+    names = ", ".join(f'"{name}"' for name in patients.column_names)
+    return f"""
+covariates = [{names}]
+[study]
+name = "{problem.name}"
+[outcome]
+time = "time"
+event = "event"
+[grid]
+width = {problem.width}
+horizon = {FOLLOW_UP_DAYS}
+[model]
+link = "{link}"
+"""
+
+
+def _known(value: float | None) -> float:
+    return float("nan") if value is None else value

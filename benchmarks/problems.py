@@ -1,0 +1,122 @@
+"""Which problems are timed: their names, sizes, grids and contenders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+Task = Literal["fit", "concordance", "imports"]
+
+FOLLOW_UP_DAYS = 900.0  # nobody is followed longer, see `patients.simulate`
+_QUICK = 25
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One table of the benchmark.
+
+    `intervals` equal intervals cover the follow-up; None stands for every distinct event time.
+    `baselines` are the contenders that the others are divided by, `left_out` says why a
+    contender that could run does not. The best of `repeats` runs counts, each in a process of
+    its own.
+    """
+
+    name: str
+    title: str
+    contenders: tuple[str, ...]
+    baselines: tuple[str, ...]
+    task: Task = "fit"
+    patients: int = 0
+    columns: int = 50
+    intervals: int | None = 30
+    centers: int = 1
+    repeats: int = 3
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def width(self) -> float | None:
+        """Width of an interval in days."""
+        return None if self.intervals is None else FOLLOW_UP_DAYS / self.intervals
+
+    @property
+    def covariate_mib(self) -> float:
+        """Memory of the covariates themselves, in double precision."""
+        return self.patients * self.columns * 8 / 2**20
+
+    def quick(self) -> Problem:
+        """Return the problem so much smaller that it shows only whether everything runs."""
+        return replace(
+            self,
+            patients=self.patients // _QUICK,
+            centers=max(1, self.centers // _QUICK),
+            repeats=1,
+        )
+
+
+_OURS = ("fedcox_cloglog", "fedcox_logit")
+_COX = ("lifelines", "scikit_survival", "r_coxph")
+_CENTERS = ("fedcox_cloglog_centers", "fedcox_logit_centers")
+_ONE_CENTER = ("fedcox_cloglog_one_center", "fedcox_logit_one_center")
+
+PROBLEMS: Mapping[str, Problem] = {
+    problem.name: problem
+    for problem in (
+        Problem(
+            name="hundred_thousand",
+            title="100,000 patients × 50 covariates, 30 intervals",
+            patients=100_000,
+            contenders=(*_OURS, *_COX, "statsmodels", "stacked_sklearn"),
+            baselines=_OURS,
+        ),
+        Problem(
+            name="hundred_thousand_all_times",
+            title="100,000 patients × 50 covariates, every event time",
+            patients=100_000,
+            intervals=None,
+            contenders=(*_OURS, *_COX),
+            baselines=_OURS,
+            left_out={
+                "statsmodels": "its Cox model is the one above, which has no intervals",
+                "stacked_sklearn": "a row per patient and event time would be 10⁹ rows",
+            },
+        ),
+        Problem(
+            name="million",
+            title="1,000,000 patients × 50 covariates, 30 intervals",
+            patients=1_000_000,
+            contenders=(*_OURS, *_COX),
+            baselines=_OURS,
+            repeats=1,
+            left_out={
+                "statsmodels": "more than ten times slower than lifelines",
+                "stacked_sklearn": "over ten million stacked rows need 10 GiB or more",
+            },
+        ),
+        Problem(
+            name="thousand_centers",
+            title="1000 centers of 100 patients × 50 covariates, 30 intervals",
+            patients=100_000,
+            centers=1000,
+            contenders=(*_ONE_CENTER, *_CENTERS),
+            baselines=_ONE_CENTER,
+        ),
+        Problem(
+            name="concordance_million",
+            title="c-index of 1,000,000 patients",
+            task="concordance",
+            patients=1_000_000,
+            contenders=("fedcox_concordance", "lifelines_concordance"),
+            baselines=("fedcox_concordance",),
+            left_out={"scikit_survival": "compares every pair: quadratic in the patients"},
+        ),
+        Problem(
+            name="imports",
+            title="Start of the program",
+            task="imports",
+            contenders=("import numpy", "import fedcox", "fedcox --help"),
+            baselines=("import numpy",),
+            repeats=10,
+        ),
+    )
+}

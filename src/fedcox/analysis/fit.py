@@ -1,0 +1,215 @@
+"""One study, start to end: agree on time and scale, solve, undo the scale, infer."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+import numpy as np
+import scipy
+
+import fedcox.errors as errors
+from fedcox.analysis.agreement import Agreement, agree
+from fedcox.analysis.fitted import (
+    BaselineInterval,
+    CenterRow,
+    FittedStudy,
+    Notice,
+    RoundRow,
+)
+from fedcox.analysis.inference import Inference, coefficient_rows, infer, likelihood_ratio
+from fedcox.analysis.notices import notices
+from fedcox.analysis.plan import Plan
+from fedcox.analysis.study import Study
+from fedcox.engines.in_process import InProcess
+from fedcox.federation.ledger import LedgerRow
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.query import Federation
+from fedcox.solvers.solver import Problem, Solution, Watcher
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.concordance import concordance_index
+from fedcox.survival.derivatives import Detail
+
+#: Per-center counts are kept for the report up to this many intervals.
+_INTERVALS_PER_CENTER = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The fit on the covariates as given, before it is put into words."""
+
+    plan: Plan
+    agreement: Agreement
+    solution: Solution
+    inference: Inference
+    alpha: FloatArray  # (fitted intervals,) at covariates of zero
+    ledger: tuple[LedgerRow, ...]
+    rounds: int
+
+    @property
+    def bytes_up(self) -> int:
+        return sum(row.bytes_up for row in self.ledger)
+
+    @property
+    def bytes_down(self) -> int:
+        return sum(row.bytes_down for row in self.ledger)
+
+    @property
+    def log_likelihood(self) -> float:
+        return -self.solution.loss + self.inference.penalty
+
+
+def estimate(
+    plan: Plan, federation: Federation, watch: Watcher = lambda step: None
+) -> Estimate:
+    """The order of a study: time, scale, optimum, scale undone, inference."""
+    mark = federation.ledger.mark()
+    agreement = agree(plan, federation)
+    problem = start(plan, agreement)
+    solution = plan.solver.minimise(federation, problem, watch)
+    solution = with_information(federation, problem, solution)
+    inference = infer(agreement, problem, solution)
+    alpha = agreement.setting.scaling.intercepts(solution.alpha, solution.beta)
+    ledger = federation.ledger
+    return Estimate(
+        plan, agreement, solution, inference, alpha, ledger.since(mark), ledger.rounds - mark[0]
+    )
+
+
+def start(plan: Plan, agreement: Agreement) -> Problem:
+    """Start without effects: α at the observed share of events in each interval."""
+    setting, counts = agreement.setting, agreement.counts
+    active = setting.active
+    alpha = plan.link.intercept(counts.events[active] / counts.at_risk[active])
+    # The study's penalty is on the coefficients as given, the solver's on the scaled ones.
+    ridge = plan.ridge / setting.scaling.spread**2
+    return Problem(setting, alpha, np.zeros(setting.columns), ridge, counts.patients)
+
+
+def with_information(federation: Federation, problem: Problem, solution: Solution) -> Solution:
+    """Solvers without curvature need one more round for standard errors."""
+    if solution.information is not None:
+        return solution
+    query = DerivativesAt(problem.setting, solution.alpha, solution.beta, Detail.INFORMATION)
+    last = problem.penalised(federation.ask(query), solution.beta)
+    return replace(solution, loss=last.loss, information=last.curvature)
+
+
+def fit(
+    study: Study, federation: Federation, watch: Watcher = lambda step: None
+) -> FittedStudy:
+    """Fit a study over a federation.
+
+    `watch` is called with every step of the solver. What the reader must know comes back in
+    `notices` and as Python warnings of the same names.
+    """
+    found = estimate(Plan.of(study), federation, watch)
+    agreement, plan = found.agreement, found.plan
+    told = notices(plan, agreement, found.solution)
+    _warn(told)
+    null = -plan.link.null_loss(
+        agreement.counts.at_risk[agreement.setting.active],
+        agreement.counts.events[agreement.setting.active],
+    )
+    return FittedStudy(
+        study=study,
+        centers=_center_rows(federation, agreement),
+        edges=agreement.setting.grid.edges,
+        link=plan.link.name,
+        ratio_name=plan.link.ratio_name,
+        coefficients=coefficient_rows(plan, agreement, found.inference),
+        baseline=_baseline(found),
+        log_likelihood=found.log_likelihood,
+        null_log_likelihood=null,
+        likelihood_ratio=likelihood_ratio(plan, found.log_likelihood, null, agreement),
+        converged=found.solution.converged,
+        rounds=found.rounds,
+        bytes_up=found.bytes_up,
+        bytes_down=found.bytes_down,
+        concordance=_concordance(federation, found),
+        convergence=tuple(
+            RoundRow(number, step.loss, step.decrement)
+            for number, step in enumerate(found.solution.steps, start=1)
+        ),
+        notices=told,
+        versions=_versions(),
+        ledger=found.ledger,
+    )
+
+
+def _warn(told: tuple[Notice, ...]) -> None:
+    for notice in told:
+        warnings.warn(getattr(errors, notice.name)(notice.text), stacklevel=3)
+
+
+def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRow, ...]:
+    dropped = (
+        {center.name: dict(center.dropped) for center in federation.centers}
+        if isinstance(federation, InProcess)
+        else {}
+    )
+    shown = agreement.setting.grid.intervals <= _INTERVALS_PER_CENTER
+    return tuple(
+        CenterRow(
+            name,
+            counts.patients,
+            int(counts.events.sum()),
+            dropped.get(name, {}),
+            counts.at_risk.tolist() if shown else None,
+            counts.events.astype(int).tolist() if shown else None,
+        )
+        for name, counts in agreement.by_center.items()
+    )
+
+
+def _baseline(found: Estimate) -> tuple[BaselineInterval, ...]:
+    """Every interval of the grid: fitted ones with α, the others with hazard zero or one."""
+    agreement = found.agreement
+    active, counts = agreement.setting.active, agreement.counts
+    alpha = np.full(active.size, np.nan)
+    alpha[active] = found.alpha
+    hazard = (counts.events > 0).astype(np.float64)
+    hazard[active] = found.plan.link.hazard(found.alpha)
+    return tuple(
+        BaselineInterval(end, value if fitted else None, risk, people, int(events))
+        for end, value, fitted, risk, people, events in zip(
+            agreement.setting.grid.edges.tolist(),
+            alpha.tolist(),
+            active.tolist(),
+            hazard.tolist(),
+            counts.at_risk.tolist(),
+            counts.events.tolist(),
+            strict=True,
+        )
+    )
+
+
+def _concordance(federation: Federation, found: Estimate) -> float | None:
+    """Harrell's c-index on true times, where every center is in this process.
+
+    It compares patients of different centers pair by pair, so over a network nobody is asked.
+    """
+    if not isinstance(federation, InProcess):
+        return None
+    scaling = found.agreement.setting.scaling
+    risks = []
+    for center in federation.centers:
+        scaled = np.empty((center.cohort.patients, scaling.keep.size))
+        scaling.apply(center.cohort.covariates, out=scaled)
+        risks.append(scaled @ found.solution.beta)
+    return concordance_index(
+        np.concatenate([center.cohort.time for center in federation.centers]),
+        np.concatenate([center.cohort.event for center in federation.centers]),
+        np.concatenate(risks),
+    ).index
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "fedcox": version("fedcox"),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }

@@ -1,0 +1,105 @@
+"""From information to what is reported: standard errors, intervals, tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, pinvh
+from scipy.special import chdtrc, ndtr
+
+from fedcox.analysis.agreement import Agreement
+from fedcox.analysis.fitted import NORMAL_975, Coefficient
+from fedcox.analysis.plan import Plan
+from fedcox.solvers.solver import Problem, Solution
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.schur import schur_complement
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """Coefficients and their covariance, on the covariates as given."""
+
+    coefficients: FloatArray  # (kept columns,)
+    covariance: FloatArray  # (kept columns, kept columns)
+    penalty: float  # ½ ridge Σ β², part of the solver's loss
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+
+def infer(agreement: Agreement, problem: Problem, solution: Solution) -> Inference:
+    """Invert the expected information on β, as in a generalised linear model on the stack.
+
+    With a ridge the information includes the penalty, as R and lifelines have it.
+    """
+    scaling = agreement.setting.scaling
+    if solution.information is None:
+        raise ValueError("A solution without information cannot be inferred from.")
+    covariance = _inverse(schur_complement(solution.information))
+    return Inference(
+        scaling.coefficients(solution.beta),
+        scaling.covariance(covariance),
+        0.5 * float(problem.ridge @ solution.beta**2),
+    )
+
+
+def _inverse(information: FloatArray) -> FloatArray:
+    if not information.size:
+        return information
+    try:
+        factor = cho_factor(information)
+    except np.linalg.LinAlgError:
+        # Separation to the last digit: finite numbers, under the warning that says so.
+        return np.asarray(pinvh(information))
+    return np.asarray(cho_solve(factor, np.eye(len(information))))
+
+
+def coefficient_rows(
+    plan: Plan, agreement: Agreement, inference: Inference
+) -> tuple[Coefficient, ...]:
+    """One row per column of the design matrix, in the study's order."""
+    keep = agreement.setting.scaling.keep
+    estimated = dict(
+        zip(
+            keep.tolist(),
+            zip(
+                inference.coefficients.tolist(), inference.standard_errors.tolist(), strict=True
+            ),
+            strict=True,
+        )
+    )
+    rows = []
+    for column, name in enumerate(plan.columns):
+        mean, sd = float(agreement.mean[column]), float(agreement.spread[column])
+        if column in estimated:
+            rows.append(_estimated(name, *estimated[column], mean, sd))
+        else:
+            note = "constant" if agreement.constant[column] else "aliased"
+            rows.append(Coefficient(name, *(None,) * 7, mean, sd, note))
+    return tuple(rows)
+
+
+def _estimated(name: str, coef: float, se: float, mean: float, sd: float) -> Coefficient:
+    z = coef / se
+    with np.errstate(over="ignore"):  # a separated coefficient has an infinite bound
+        ratio, low, high = np.exp(coef + NORMAL_975 * se * np.array([0.0, -1.0, 1.0])).tolist()
+    return Coefficient(
+        name, coef, se, z, 2.0 * float(ndtr(-abs(z))), ratio, low, high, mean, sd, ""
+    )
+
+
+def likelihood_ratio(
+    plan: Plan, log_likelihood: float, null: float, agreement: Agreement
+) -> dict[str, float] | None:
+    """All coefficients against none. A penalised fit does not maximise the likelihood: no test."""
+    freedom = agreement.setting.columns
+    if plan.ridge or not freedom:
+        return None
+    statistic = max(0.0, 2.0 * (log_likelihood - null))
+    return {
+        "statistic": statistic,
+        "df": freedom,
+        "p": float(chdtrc(freedom, statistic)),
+    }

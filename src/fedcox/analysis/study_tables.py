@@ -1,0 +1,169 @@
+"""The tables of a study file: which keys there are, of which type, with which default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from fedcox.data.schema import CategoryColumn, MissingRule, NumberColumn, ZeroTimeRule
+
+ColumnName = Annotated[str, Field(min_length=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+OutcomeValue = str | int | bool | Finite
+
+
+class Table(BaseModel):
+    """One table of the study file: no unknown key, nothing converted, nothing changed later."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class About(Table):
+    """`[study]`: what it is called, and which column identifies a patient."""
+
+    name: Annotated[str, Field(min_length=1)] = "study"
+    patient_id: ColumnName | None = None
+
+
+class Outcome(Table):
+    """`[outcome]`: follow-up time and event, as the hospitals' files have them."""
+
+    time: ColumnName = Field(description="the column with the follow-up time")
+    event: ColumnName = Field(description="the column that says whether the event happened")
+    event_value: OutcomeValue = 1
+    censored_value: OutcomeValue | None = None
+    unit: Annotated[str, Field(min_length=1)] = "days"
+    zero_times: ZeroTimeRule = "refuse"
+
+
+class NumberCovariate(Table):
+    """A covariate measured in numbers."""
+
+    name: ColumnName
+    type: Literal["number"] = "number"
+    min: Finite | None = None
+    max: Finite | None = None
+
+    @property
+    def column(self) -> NumberColumn:
+        return NumberColumn(self.name, self.min, self.max)
+
+
+def _level(value: object) -> object:
+    """Levels are text; a whole number or a truth value is written as text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else value
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Level = Annotated[str, Field(min_length=1), BeforeValidator(_level)]
+
+
+class CategoryCovariate(Table):
+    """A covariate with named levels, each compared with the reference."""
+
+    name: ColumnName
+    type: Literal["category"]
+    levels: Annotated[tuple[Level, ...], BeforeValidator(_tuple)] = Field(
+        description="the list of the category's levels"
+    )
+    reference: Level = Field(description="the level the others are compared with")
+
+    @property
+    def column(self) -> CategoryColumn:
+        return CategoryColumn(self.name, self.levels, self.reference)
+
+
+class Grid(Table):
+    """`[grid]`: intervals of one width, or every distinct event time."""
+
+    width: Positive | None = None
+    times: Literal["events"] | None = None
+    horizon: Positive | None = None
+
+
+class Model(Table):
+    """`[model]`: how covariates act on the hazard, and what happens at the edges."""
+
+    link: Literal["cloglog", "logit"] = "cloglog"
+    censored_interval: Literal["include", "exclude", "half"] = "include"
+    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    missing: MissingRule = "refuse"
+
+
+class NewtonSolver(Table):
+    """Second order; few rounds."""
+
+    method: Literal["newton"] = "newton"
+    tolerance: Positive = 1e-10
+    max_rounds: AtLeastOne = 50
+
+
+class LbfgsSolver(Table):
+    """First order with memory; no time × covariate block leaves a center."""
+
+    method: Literal["lbfgs"]
+    scaling: Literal["diagonal", "block"] = "diagonal"
+    tolerance: Positive = 1e-12
+    max_rounds: AtLeastOne = 500
+    memory: AtLeastOne = 10
+
+
+class AdamSolver(Table):
+    """The paper's optimiser, on full batches or on batches drawn over all patients."""
+
+    method: Literal["adam"]
+    learning_rate: Positive = 1e-2
+    steps: AtLeastOne = 2000
+    batch_size: AtLeastOne | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+def _newton_if_unnamed(solver: object) -> object:
+    return {"method": "newton", **solver} if isinstance(solver, Mapping) else solver
+
+
+SOLVERS: Mapping[str, type[Table]] = {
+    "newton": NewtonSolver,
+    "lbfgs": LbfgsSolver,
+    "adam": AdamSolver,
+}
+COVARIATES: Mapping[str, type[Table]] = {
+    "number": NumberCovariate,
+    "category": CategoryCovariate,
+}
+Solver = Annotated[
+    Annotated[NewtonSolver | LbfgsSolver | AdamSolver, Field(discriminator="method")],
+    BeforeValidator(_newton_if_unnamed),
+]
+Covariate = Annotated[NumberCovariate | CategoryCovariate, Field(discriminator="type")]
+
+
+def _with_names(covariates: object) -> object:
+    """The short form (a list of names) and the table, both as a sequence of covariates."""
+    if isinstance(covariates, Mapping):
+        return tuple(
+            {**settings, "name": name} if isinstance(settings, Mapping) else settings
+            for name, settings in covariates.items()
+        )
+    if isinstance(covariates, list | tuple):
+        return tuple(
+            {"name": entry, "type": "number"} if isinstance(entry, str) else entry
+            for entry in covariates
+        )
+    return covariates
+
+
+Covariates = Annotated[tuple[Covariate, ...], Field(min_length=1), BeforeValidator(_with_names)]
+
+
+class Privacy(Table):
+    """`[privacy]`: nothing to set yet."""

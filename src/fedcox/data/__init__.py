@@ -1,0 +1,1 @@
+"""From hospitals' files to cohorts."""

@@ -1,0 +1,231 @@
+"""From a table of patients to a cohort, or to the list of everything that is wrong with it.
+
+The columns of the design matrix follow the study's order, not the table's. Identifiers are
+checked for duplicates and left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedcox.data.columns import MISSING, UNKNOWN, distinct_values, read_levels
+from fedcox.data.faults import TableFaults
+from fedcox.data.outcome import read_event, read_time
+from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
+from fedcox.data.spelling import is_missing
+from fedcox.data.wording import counted, listed, quoted
+from fedcox.errors import CohortError
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray
+
+ZERO_TIME = "zero follow-up time"
+MISSING_VALUES = "missing values"
+
+
+@dataclass(frozen=True)
+class LoadedCohort:
+    """A cohort, and how many patients the study's rules left out of it, by reason."""
+
+    cohort: Cohort
+    dropped: Mapping[str, int]
+
+
+def cohort_from_frame(
+    frame: pd.DataFrame, schema: CohortSchema, *, source: str
+) -> LoadedCohort:
+    """Check a table and encode it; every fault is raised at once, under the source's name."""
+    patients = _read_patients(frame, schema, source)
+    return patients.part(np.ones(len(frame), dtype=np.bool_))
+
+
+def cohorts_by_center(
+    frame: pd.DataFrame, schema: CohortSchema, *, center: str, source: str
+) -> dict[str, LoadedCohort]:
+    """Check one table that holds several centers, named in a column, and part it.
+
+    Patients are numbered through the whole table, so the split does not show in batches drawn
+    over all of them. A center may end up empty when the study's rules leave out its patients.
+    """
+    patients = _read_patients(frame, schema, source, center=center)
+    column = TableFaults(frame, source).column(center)
+    distinct = distinct_values(column)
+    names = sorted(
+        ((text, code) for code, text in enumerate(distinct.texts) if not is_missing(text)),
+        key=lambda pair: _natural(pair[0]),
+    )
+    return {name: patients.part(distinct.codes == code) for name, code in names}
+
+
+def encode_covariates(frame: pd.DataFrame, schema: CohortSchema, *, source: str) -> FloatArray:
+    """The design matrix (patients, columns) of new patients, who need no outcome.
+
+    A missing value is a fault unless the study fills it: nobody is left out of a prediction.
+    """
+    faults = TableFaults(frame, source)
+    faults.require_columns([column.name for column in schema.covariates])
+    covariates = _covariates(frame, schema, faults, refuse_missing=schema.missing != "mean")
+    faults.stop()
+    return covariates
+
+
+@dataclass(frozen=True, eq=False)
+class _Patients:
+    """Every row of a table, encoded, with the reasons to leave it out."""
+
+    covariates: FloatArray
+    time: FloatArray
+    event: BoolArray
+    zero_time: BoolArray  # to be dropped for it
+    incomplete: BoolArray  # to be dropped for it, and not already for the time
+
+    def part(self, rows: BoolArray) -> LoadedCohort:
+        keep = ~(self.zero_time | self.incomplete)
+        chosen = rows & keep
+        number = np.cumsum(keep) - 1
+        everyone = bool(chosen.all())  # then the large matrix need not be copied
+        cohort = Cohort(
+            self.covariates if everyone else self.covariates[chosen],
+            self.time[chosen],
+            self.event[chosen],
+            number[chosen],
+        )
+        reasons = {ZERO_TIME: self.zero_time, MISSING_VALUES: self.incomplete}
+        counts = {reason: int((rows & mask).sum()) for reason, mask in reasons.items()}
+        return LoadedCohort(cohort, {reason: n for reason, n in counts.items() if n})
+
+
+def _read_patients(
+    frame: pd.DataFrame, schema: CohortSchema, source: str, *, center: str | None = None
+) -> _Patients:
+    faults = TableFaults(frame, source)
+    faults.require_columns([*schema.column_names, *([] if center is None else [center])])
+    if len(frame) == 0:
+        faults.add("There are no patients: the table is empty.")
+    if center is not None and faults.has(center):
+        _check_center(faults, center)
+    if schema.patient_id is not None and faults.has(schema.patient_id):
+        _check_identifier(faults, schema.patient_id)
+    time = read_time(faults, schema)
+    event = read_event(faults, schema)
+    covariates = _covariates(frame, schema, faults, refuse_missing=schema.missing == "refuse")
+    faults.stop()
+    nobody = np.zeros(len(frame), dtype=np.bool_)
+    zero_time = time == 0 if schema.zero_times == "drop" else nobody
+    incomplete = np.isnan(covariates).any(axis=1) if schema.missing == "drop" else nobody
+    patients = _Patients(covariates, time, event, zero_time, incomplete & ~zero_time)
+    if (zero_time | incomplete).all():
+        dropped = patients.part(~nobody).dropped
+        why = listed(f"{count:,} for {reason}" for reason, count in dropped.items())
+        raise CohortError(faults.subject, [f"No patients are left after dropping {why}."])
+    return patients
+
+
+def _check_identifier(faults: TableFaults, name: str) -> None:
+    distinct = distinct_values(faults.column(name))
+    marks = np.array([is_missing(text) for text in distinct.texts] + [True], dtype=np.bool_)
+    missing = marks[distinct.codes]
+    times_seen = np.bincount(distinct.codes[~missing], minlength=len(distinct.texts) + 1)
+    repeated = (times_seen[distinct.codes] > 1) & ~missing
+    faults.add_rows(name, missing, "patient without an id", "patients without an id")
+    ids = counted(int((times_seen > 1).sum()), "patient id occurs", "patient ids occur")
+    faults.add_rows(
+        name,
+        repeated,
+        "row",
+        f"rows share their patient id with another row: {ids} more than once",
+        advice="one row per patient is needed",
+    )
+
+
+def _check_center(faults: TableFaults, name: str) -> None:
+    distinct = distinct_values(faults.column(name))
+    marks = np.array([is_missing(text) for text in distinct.texts] + [True], dtype=np.bool_)
+    faults.add_rows(
+        name,
+        marks[distinct.codes],
+        "patient has no center",
+        "patients have no center",
+        advice="fill the column for every patient",
+    )
+
+
+def _covariates(
+    frame: pd.DataFrame, schema: CohortSchema, faults: TableFaults, *, refuse_missing: bool
+) -> FloatArray:
+    encoded = np.empty((len(frame), len(schema.encoded_names)))
+    last = 0
+    for column in schema.covariates:
+        first, last = last, last + len(column.encoded_names)
+        if not faults.has(column.name):
+            continue
+        if isinstance(column, NumberColumn):
+            missing = _fill_number(encoded[:, first], column, faults)
+        else:
+            missing = _fill_category(encoded[:, first:last], column, faults)
+        if refuse_missing:
+            faults.add_rows(
+                column.name,
+                missing,
+                "patient has no value",
+                "patients have no value",
+                advice=_missing_options(schema),
+            )
+    return encoded
+
+
+def _missing_options(schema: CohortSchema) -> str:
+    if schema.missing == "drop":
+        return "the study leaves such patients out, so there is no prediction for them"
+    return (
+        'fill the cells, or set missing = "drop" or missing = "mean" in the study\'s [model] '
+        "to leave such patients out or to put the mean of all centers"
+    )
+
+
+def _fill_number(target: FloatArray, column: NumberColumn, faults: TableFaults) -> BoolArray:
+    numbers = faults.numbers(column.name)
+    target[:] = numbers.values
+    outside = np.zeros(target.size, dtype=np.bool_)
+    if column.minimum is not None:
+        outside |= numbers.values < column.minimum
+    if column.maximum is not None:
+        outside |= numbers.values > column.maximum
+    low = "no minimum" if column.minimum is None else f"min = {column.minimum:g}"
+    high = "no maximum" if column.maximum is None else f"max = {column.maximum:g}"
+    faults.add_rows(
+        column.name,
+        outside & np.isfinite(numbers.values),
+        "value lies outside the study's range",
+        "values lie outside the study's range",
+        advice=f"the study has {low} and {high}",
+    )
+    return numbers.missing
+
+
+def _fill_category(
+    target: FloatArray, column: CategoryColumn, faults: TableFaults
+) -> BoolArray:
+    codes = read_levels(faults.column(column.name), column.levels)
+    for position, level in enumerate(column.compared_levels):
+        target[:, position] = codes == column.levels.index(level)
+    missing: BoolArray = codes == MISSING
+    target[missing] = np.nan
+    faults.add_rows(
+        column.name,
+        codes == UNKNOWN,
+        "patient has a level the study does not know",
+        "patients have a level the study does not know",
+        advice=f"the study's levels are {quoted(column.levels)}",
+    )
+    return missing
+
+
+def _natural(text: str) -> tuple[int, float, str]:
+    """Centers 2 before 10, and numbers before names."""
+    try:
+        return 0, float(text), text
+    except ValueError:
+        return 1, 0.0, text

@@ -1,0 +1,93 @@
+"""Everything that is wrong with one table of patients, collected before anyone is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from fedcox.data.columns import Numbers, read_numbers
+from fedcox.data.wording import columns_there, counted, did_you_mean, places
+from fedcox.errors import CohortError
+from fedcox.survival.cohort import BoolArray
+
+# The index of a table read from a text file: its numbers are lines of that file. The index of
+# any other table may hold patient identifiers and is never shown.
+LINE_INDEX = "line of the file"
+
+
+class TableFaults:
+    """Faults in the words of the table's reader: column, how many, and in which lines."""
+
+    def __init__(self, frame: pd.DataFrame, source: str) -> None:
+        self.frame = frame
+        self.subject = f"{source}: these patients cannot be used as they are."
+        self.faults: list[str] = []
+        self._labels = [str(label) for label in frame.columns]
+
+    def has(self, name: str) -> bool:
+        return name in self._labels
+
+    def column(self, name: str) -> pd.Series:
+        """The column of that name; numbers as labels are compared as text."""
+        return self.frame.iloc[:, self._labels.index(name)]
+
+    def add(self, fault: str) -> None:
+        self.faults.append(fault)
+
+    def add_rows(
+        self, column: str, rows: BoolArray, one: str, many: str, *, advice: str = ""
+    ) -> None:
+        """A fault of some rows, with what to do about it; nothing where there are none."""
+        numbers = np.flatnonzero(rows)
+        if numbers.size:
+            count = counted(int(numbers.size), one, many)
+            what_to_do = f"; {advice}" if advice else ""
+            self.add(f"Column '{column}': {count} ({self._places(numbers)}){what_to_do}.")
+
+    def _places(self, numbers: np.ndarray[tuple[int], np.dtype[np.intp]]) -> str:
+        if self.frame.index.name == LINE_INDEX:
+            return places([int(n) for n in self.frame.index[numbers[:6]]], noun="line")
+        return places([int(number) + 1 for number in numbers[:6]], noun="row")
+
+    def require_columns(self, names: Sequence[str]) -> None:
+        """Each named column must be there, once."""
+        absent = [name for name in dict.fromkeys(names) if name not in self._labels]
+        for name in absent:
+            hint = did_you_mean(name, [label for label in self._labels if label not in names])
+            self.add(f"Column '{name}' is missing.{self._safe(hint)}")
+        if absent:
+            self.add(columns_there(self._labels))
+        for name in dict.fromkeys(names):
+            if self._labels.count(name) > 1:
+                self.add(
+                    f"Column '{name}' is there {self._labels.count(name)} times: "
+                    "rename or remove all but one."
+                )
+
+    def _safe(self, hint: str) -> str:
+        return hint if "'" in columns_there(self._labels) else ""
+
+    def numbers(self, column: str) -> Numbers:
+        """Read a column of numbers and note the cells that are none, or infinite."""
+        numbers = read_numbers(self.column(column))
+        advice = "a number is needed"
+        if numbers.decimal_commas:
+            commas = counted(numbers.decimal_commas, "cell seems", "cells seem")
+            advice = f"{commas} to use a decimal comma: write a decimal point"
+        self.add_rows(
+            column,
+            numbers.unreadable,
+            "cell is not a number",
+            "cells are not numbers",
+            advice=advice,
+        )
+        infinite = np.isinf(numbers.values)
+        self.add_rows(column, infinite, "number is infinite", "numbers are infinite")
+        return numbers
+
+    def stop(self) -> None:
+        """Raise what was found, if anything was."""
+        if self.faults:
+            raise CohortError(self.subject, self.faults)

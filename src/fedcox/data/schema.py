@@ -1,0 +1,74 @@
+"""Which column of a hospital's file is what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedcox.data.spelling import Value
+
+MissingRule = Literal["refuse", "drop", "mean"]
+ZeroTimeRule = Literal["refuse", "drop", "first_interval"]
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A covariate measured in numbers; values outside `minimum` to `maximum` are faults."""
+
+    name: str
+    minimum: float | None = None
+    maximum: float | None = None
+
+    @property
+    def encoded_names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A covariate with named levels, compared with the reference level."""
+
+    name: str
+    levels: tuple[str, ...]
+    reference: str
+
+    @property
+    def compared_levels(self) -> tuple[str, ...]:
+        """Every level but the reference, in the study's order."""
+        return tuple(level for level in self.levels if level != self.reference)
+
+    @property
+    def encoded_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}_{level}" for level in self.compared_levels)
+
+
+CovariateColumn = NumberColumn | CategoryColumn
+
+
+@dataclass(frozen=True)
+class CohortSchema:
+    """Outcome, covariates in the study's order, and the rules for what is not there.
+
+    With `censored_value` None, one single other value beside `event_value` means "censored".
+    """
+
+    time: str
+    event: str
+    covariates: tuple[CovariateColumn, ...]
+    event_value: Value = 1
+    censored_value: Value | None = None
+    unit: str = "days"
+    patient_id: str | None = None
+    missing: MissingRule = "refuse"
+    zero_times: ZeroTimeRule = "refuse"
+
+    @property
+    def encoded_names(self) -> tuple[str, ...]:
+        """The columns of the design matrix, in order."""
+        return tuple(name for column in self.covariates for name in column.encoded_names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns a hospital's file must have."""
+        identifier = () if self.patient_id is None else (self.patient_id,)
+        return (*identifier, self.time, self.event, *(c.name for c in self.covariates))

@@ -1,0 +1,190 @@
+"""Simulated patients with known coefficients: the paper's, and a clinical study's.
+
+Nobody here is a patient. Randomness comes from the generator handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from fedcox.data.center_split import unequal_sizes
+from fedcox.errors import InputError
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+
+CensoringBound = Literal["patient", "population"]
+
+STAGES = ("I", "II", "III", "IV")
+# The truth behind `simulate_hospitals`, per year of age and per unit of the marker.
+TRUE_LOG_HAZARD_RATIOS: Mapping[str, float] = {
+    "age": 0.03,
+    "sex_male": 0.25,
+    "stage_II": 0.45,
+    "stage_III": 0.95,
+    "stage_IV": 1.70,
+    "marker": 0.20,
+}
+_WEIBULL_SHAPE = 1.2
+_WEIBULL_SCALE = 2_600.0  # days, for a woman of 62 in stage I with a marker of 1.5
+_RECRUITMENT = 1_095.0  # days over which patients enter
+_STUDY_END = 1_825.0  # days after the first patient entered
+_LOSS_TO_FOLLOW_UP = 5_000.0  # days, mean
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedCohort:
+    """Simulated patients as arrays, with the coefficients they were drawn from."""
+
+    cohort: Cohort
+    coefficients: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedTable:
+    """Simulated patients as a table with a column `hospital`, and the true coefficients."""
+
+    frame: pd.DataFrame
+    log_hazard_ratios: Mapping[str, float]
+
+
+def simulate_paper_cohort(
+    patients: int,
+    columns: int,
+    *,
+    rng: np.random.Generator,
+    censoring_bound: CensoringBound = "patient",
+) -> SimulatedCohort:
+    """The paper's section 6.1: x ~ N(0, I/P), β ~ N(0, I), unit baseline hazard.
+
+    Censoring is uniform up to the median survival Ψ⁻¹(1/2), which the paper leaves open:
+    `patient` takes each patient's own median, ln 2 / exp(β·x), which makes censoring depend on
+    the covariates; `population` takes one median for everybody.
+    """
+    _check_size(patients, columns)
+    coefficients = rng.standard_normal(columns)
+    covariates = rng.standard_normal((patients, columns)) / np.sqrt(columns)
+    hazard = np.exp(covariates @ coefficients)
+    survival = rng.exponential(size=patients) / hazard
+    bound = np.log(2.0) / hazard if censoring_bound == "patient" else _joint_median(hazard)
+    censoring = rng.uniform(size=patients) * bound
+    cohort = Cohort(covariates, np.minimum(survival, censoring), survival <= censoring)
+    return SimulatedCohort(cohort, coefficients)
+
+
+def simulate_paper_table(
+    patients: int,
+    columns: int,
+    *,
+    rng: np.random.Generator,
+    hospital: IntArray,
+    censoring_bound: CensoringBound = "patient",
+) -> SimulatedTable:
+    """The paper's simulated patients as a table: patient, hospital, time, status, x1 … xP."""
+    simulated = simulate_paper_cohort(
+        patients, columns, rng=rng, censoring_bound=censoring_bound
+    )
+    names = [f"x{number}" for number in range(1, columns + 1)]
+    cohort = simulated.cohort
+    frame = pd.DataFrame(cohort.covariates, columns=names)
+    frame.insert(0, "patient", _identifiers(patients))
+    frame.insert(1, "hospital", _hospital_names(hospital))
+    frame.insert(2, "time", cohort.time)
+    frame.insert(3, "status", cohort.event.astype(np.int64))
+    return SimulatedTable(frame, dict(zip(names, simulated.coefficients.tolist(), strict=True)))
+
+
+def simulate_hospitals(
+    patients: int = 1500, centers: int = 5, *, rng: np.random.Generator
+) -> SimulatedTable:
+    """A simulated cancer study in hospitals of unequal size and case mix.
+
+    Columns: patient, hospital, age (years), sex, stage, marker, time (whole days, at least 1)
+    and status (1 event, 0 censored). The hazard is Weibull with the coefficients returned;
+    patients enter over three years, the study ends after five, and a few are lost before.
+    """
+    sizes = unequal_sizes(patients, centers, rng=rng)
+    hospital = np.repeat(np.arange(centers, dtype=np.int64), sizes)
+    age_shift = rng.normal(0.0, 3.0, centers)[hospital]
+    severity = rng.normal(0.0, 0.5, centers)[hospital]
+    marker_shift = rng.normal(0.0, 0.15, centers)[hospital]
+    age = np.clip(np.rint(rng.normal(62.0 + age_shift, 10.0)), 18, 95)
+    male = rng.uniform(size=patients) < 0.55
+    # A latent severity cut at fixed points: hospitals with more of it see later stages.
+    stage = np.digitize(rng.logistic(severity, 1.0), [-0.4, 0.5, 1.6])
+    marker = np.round(np.exp(rng.normal(0.2 + marker_shift, 0.6)), 2)
+    log_ratio = _clinical_log_ratio(age, male, stage, marker)
+    time, event = _clinical_follow_up(log_ratio, rng)
+    frame = pd.DataFrame(
+        {
+            "patient": _identifiers(patients),
+            "hospital": _hospital_names(hospital),
+            "age": age.astype(np.int64),
+            "sex": np.where(male, "male", "female"),
+            "stage": np.array(STAGES)[stage],
+            "marker": marker,
+            "time": time,
+            "status": event.astype(np.int64),
+        }
+    )
+    return SimulatedTable(frame, dict(TRUE_LOG_HAZARD_RATIOS))
+
+
+def _clinical_log_ratio(
+    age: FloatArray, male: np.ndarray, stage: np.ndarray, marker: FloatArray
+) -> FloatArray:
+    truth = TRUE_LOG_HAZARD_RATIOS
+    by_stage = np.array([0.0, *(truth[f"stage_{name}"] for name in STAGES[1:])])
+    log_ratio: FloatArray = (
+        truth["age"] * (age - 62.0)
+        + truth["sex_male"] * male
+        + by_stage[stage]
+        + truth["marker"] * (marker - 1.5)
+    )
+    return log_ratio
+
+
+def _clinical_follow_up(
+    log_ratio: FloatArray, rng: np.random.Generator
+) -> tuple[IntArray, np.ndarray]:
+    """Whole days under observation, rounded up, and whether the event ended them."""
+    draws = rng.exponential(size=log_ratio.size)
+    survival = _WEIBULL_SCALE * (draws / np.exp(log_ratio)) ** (1.0 / _WEIBULL_SHAPE)
+    administrative = _STUDY_END - rng.uniform(0.0, _RECRUITMENT, log_ratio.size)
+    lost = rng.exponential(_LOSS_TO_FOLLOW_UP, log_ratio.size)
+    censoring = np.minimum(administrative, lost)
+    time = np.ceil(np.minimum(survival, censoring)).astype(np.int64)
+    return np.maximum(time, 1), survival <= censoring
+
+
+def _joint_median(hazard: FloatArray) -> float:
+    """The time by which half of these patients have had the event: 1 − mean(e^(−u·hazard)) = ½."""
+    low, high = 0.0, float(np.log(2.0) / hazard.min())
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if -np.expm1(-middle * hazard).mean() < 0.5:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _identifiers(patients: int) -> list[str]:
+    return [f"S{number:06d}" for number in range(1, patients + 1)]
+
+
+def _hospital_names(hospital: IntArray) -> list[str]:
+    """Names that sort like the centers' numbers."""
+    digits = len(str(int(hospital.max()) + 1)) if hospital.size else 1
+    return [f"hospital_{number + 1:0{digits}d}" for number in hospital]
+
+
+def _check_size(patients: int, columns: int) -> None:
+    if patients < 1 or columns < 1:
+        raise InputError(
+            "These patients cannot be simulated.",
+            [f"At least one patient and one covariate are needed, not {patients} and {columns}."],
+        )

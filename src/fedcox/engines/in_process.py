@@ -1,0 +1,136 @@
+"""Every center in this process: simulation, tests, one analyst with all files, the pooled reference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
+
+import numpy as np
+
+from fedcox.errors import CohortError
+from fedcox.federation.center import Center
+from fedcox.federation.ledger import Ledger
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.query import AbstractQuery, Answer
+from fedcox.federation.setting import Setting
+from fedcox.survival.cohort import Cohort
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedcox.data.encoding import LoadedCohort
+    from fedcox.data.schema import CohortSchema
+
+
+class HasSchema(Protocol):
+    """A study, as far as reading patients is concerned."""
+
+    @property
+    def schema(self) -> CohortSchema: ...
+
+
+class InProcess:
+    """A federation whose centers are objects. Replies are combined in the order of center names."""
+
+    def __init__(self, centers: Sequence[Center]) -> None:
+        self.centers = tuple(sorted(centers, key=lambda center: center.name))
+        faults = _faults(self.centers)
+        if faults:
+            raise CohortError("These centers do not make a federation.", faults)
+        self.names = tuple(center.name for center in self.centers)
+        self.ledger = Ledger()
+        self._sent: WeakSet[Setting] = WeakSet()
+
+    @classmethod
+    def from_cohorts(cls, cohorts: Mapping[str, Cohort]) -> InProcess:
+        """One center per named cohort."""
+        return cls([Center(name, cohort) for name, cohort in cohorts.items()])
+
+    @classmethod
+    def from_frame(
+        cls,
+        study: HasSchema,
+        frames: pd.DataFrame | Mapping[str, pd.DataFrame],
+        center: str | None = None,
+    ) -> InProcess:
+        """One table with the centers in column `center`, or one table per named center.
+
+        Without `center` a single table is a single center.
+        """
+        from fedcox.data.encoding import cohort_from_frame, cohorts_by_center
+
+        if isinstance(frames, Mapping):
+            loaded = {
+                name: cohort_from_frame(frame, study.schema, source=f"center {name}")
+                for name, frame in frames.items()
+            }
+        elif center is None:
+            loaded = {"all": cohort_from_frame(frames, study.schema, source="the table")}
+        else:
+            loaded = cohorts_by_center(
+                frames, study.schema, center=center, source="the table"
+            )
+        return cls.from_loaded(loaded, numbered=isinstance(frames, Mapping))
+
+    @classmethod
+    def from_loaded(cls, loaded: Mapping[str, LoadedCohort], *, numbered: bool) -> InProcess:
+        """Cohorts as they come from files; with `numbered` their patients are numbered through."""
+        centers, before = [], 0
+        for name, part in sorted(loaded.items()):
+            cohort = part.cohort
+            if numbered:
+                numbers = before + np.arange(cohort.patients)
+                cohort = replace(cohort, number=numbers)
+                before += cohort.patients
+            centers.append(Center(name, cohort, part.dropped))
+        return cls(centers)
+
+    def ask(self, query: AbstractQuery[Answer]) -> Answer:
+        self.ledger.open_round()
+        return reduce(query.combine, self._replies(query))
+
+    def ask_together(self, queries: Sequence[AbstractQuery[Any]]) -> list[Any]:
+        self.ledger.open_round()
+        return [reduce(query.combine, self._replies(query)) for query in queries]
+
+    def ask_each(self, queries: Sequence[AbstractQuery[Any]]) -> list[dict[str, Any]]:
+        self.ledger.open_round()
+        return [dict(zip(self.names, self._replies(query), strict=True)) for query in queries]
+
+    def _replies(self, query: AbstractQuery[Answer]) -> Iterator[Answer]:
+        """One reply at a time, so that a thousand of them need the memory of two."""
+        down = query.numbers + self._once(query)
+        name, record = query.name, self.ledger.record
+        for center in self.centers:
+            answer = center.answer(query)
+            record(center.name, name, query.numbers_in(answer), down)
+            yield answer
+
+    def _once(self, query: AbstractQuery[Answer]) -> int:
+        """Numbers of a setting that goes to the centers with its first question."""
+        if not isinstance(query, DerivativesAt) or query.setting in self._sent:
+            return 0
+        self._sent.add(query.setting)
+        return query.setting.numbers
+
+
+def _faults(centers: Sequence[Center]) -> list[str]:
+    if not centers:
+        return ["There is no center. Give at least one."]
+    names = Counter(center.name for center in centers)
+    faults = [
+        f"Center {name!r} is given {times} times; give each center once."
+        for name, times in sorted(names.items())
+        if times > 1
+    ]
+    columns = sorted({center.cohort.columns for center in centers})
+    if len(columns) > 1:
+        faults.append(
+            "Centers have different numbers of covariates "
+            f"({', '.join(map(str, columns))}); all must have the study's columns."
+        )
+    return faults

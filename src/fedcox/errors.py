@@ -1,0 +1,82 @@
+"""Every exception and warning of fedcox, as two trees.
+
+FedcoxError
+├── InputError               the user's input is wrong; exit status 2, nothing written
+│   ├── StudyError           the study file
+│   ├── CohortError          a hospital's file, or arrays handed in as patients
+│   └── OutputError          where results should go
+└── NoInferenceError         the fit cannot give standard errors, with the reason
+
+FedcoxWarning                the numbers are finite, but read this before using them
+├── AliasedColumnsWarning    columns that are combinations of others
+├── ConstantColumnsWarning   columns with one value in every center
+├── EmptyIntervalsWarning    intervals without an event: hazard zero
+├── EventsOnlyIntervalsWarning   intervals where everyone at risk has the event: hazard one
+├── SeparationWarning        a coefficient that grows without bound
+└── NotConvergedWarning      the solver stopped before the optimum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class FedcoxError(Exception):
+    """Anything fedcox raises on purpose."""
+
+
+class InputError(FedcoxError):
+    """Wrong input, with every fault that was found.
+
+    The text names columns and counts, never a patient's value.
+    """
+
+    def __init__(self, subject: str, faults: Sequence[str] = ()) -> None:
+        self.subject = subject
+        self.faults = tuple(faults)
+        lines = [subject, *(f"  - {fault}" for fault in self.faults)]
+        super().__init__("\n".join(lines))
+
+
+class StudyError(InputError):
+    """The study file cannot be used as it is."""
+
+
+class CohortError(InputError):
+    """A hospital's patients cannot be used as they are."""
+
+
+class OutputError(InputError):
+    """The results cannot be written where asked."""
+
+
+class NoInferenceError(FedcoxError):
+    """Standard errors were asked of a fit that cannot give them."""
+
+
+class FedcoxWarning(UserWarning):
+    """The numbers are finite, but the reader must know something about them."""
+
+
+class AliasedColumnsWarning(FedcoxWarning):
+    """Columns that are linear combinations of the columns before them."""
+
+
+class ConstantColumnsWarning(FedcoxWarning):
+    """Columns with the same value for every patient of every center."""
+
+
+class EmptyIntervalsWarning(FedcoxWarning):
+    """Intervals without an event: the hazard there is zero."""
+
+
+class EventsOnlyIntervalsWarning(FedcoxWarning):
+    """Intervals in which everyone at risk has the event: the hazard there is one."""
+
+
+class SeparationWarning(FedcoxWarning):
+    """A coefficient that improves the likelihood without bound."""
+
+
+class NotConvergedWarning(FedcoxWarning):
+    """The solver stopped before it reached the optimum."""

@@ -1,0 +1,54 @@
+"""How many values does each column have, and what is their sum? The joint means come from this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.federation.query import AbstractQuery
+from fedcox.survival.cohort import Cohort, FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSums:
+    """Patients and, column by column, present values and their sum."""
+
+    patients: int
+    present: FloatArray  # (columns,)
+    total: FloatArray  # (columns,)
+
+    def __add__(self, other: ColumnSums) -> ColumnSums:
+        return ColumnSums(
+            self.patients + other.patients,
+            self.present + other.present,
+            self.total + other.total,
+        )
+
+
+@dataclass(frozen=True)
+class CovariateSums(AbstractQuery[ColumnSums]):
+    """Count and sum of each covariate; missing values are left out of both."""
+
+    @property
+    def name(self) -> str:
+        return "covariate sums"
+
+    @property
+    def numbers(self) -> int:
+        return 0
+
+    def answer(self, cohort: Cohort) -> ColumnSums:
+        total = cohort.covariates.sum(axis=0)
+        present = np.full(cohort.columns, float(cohort.patients))
+        if np.isnan(total).any():
+            missing = np.isnan(cohort.covariates)
+            present -= missing.sum(axis=0)
+            total = np.where(missing, 0.0, cohort.covariates).sum(axis=0)
+        return ColumnSums(cohort.patients, present, total)
+
+    def combine(self, left: ColumnSums, right: ColumnSums) -> ColumnSums:
+        return left + right
+
+    def numbers_in(self, answer: ColumnSums) -> int:
+        return 1 + answer.present.size + answer.total.size

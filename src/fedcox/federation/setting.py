@@ -1,0 +1,54 @@
+"""What is agreed before a fit and stays the same in every round of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from fedcox.survival.cohort import BoolArray, Cohort
+from fedcox.survival.link import AbstractLink
+from fedcox.survival.risk_order import RiskOrder, order_by_risk
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Grid, link, reading of censored intervals, scale, and which intervals are fitted.
+
+    A center gets it once and orders its patients by it; later questions only refer to it. That
+    order stays in the center and is forgotten with the setting.
+    """
+
+    grid: TimeGrid
+    active: BoolArray
+    reading: CensoredInterval
+    link: AbstractLink
+    scaling: Scaling
+    _orders: WeakKeyDictionary[Cohort, RiskOrder] = field(
+        default_factory=WeakKeyDictionary, repr=False
+    )
+
+    @property
+    def intervals(self) -> int:
+        """How many intervals are fitted."""
+        return int(self.active.sum())
+
+    @property
+    def columns(self) -> int:
+        return int(self.scaling.keep.size)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers describe this setting: grid, active intervals, scale, two names."""
+        return self.grid.numbers + int(self.active.size) + self.scaling.numbers + 2
+
+    def order(self, cohort: Cohort) -> RiskOrder:
+        """The cohort in risk order, made at the first question and kept."""
+        order = self._orders.get(cohort)
+        if order is None:
+            order = order_by_risk(
+                cohort, self.grid, self.reading, self.active, self.scaling
+            )
+            self._orders[cohort] = order
+        return order

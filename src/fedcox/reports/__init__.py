@@ -1,0 +1,1 @@
+"""What a clinician reads: tables, figures, one HTML page, the ledger."""

@@ -1,0 +1,189 @@
+"""Patients and events: a bar per center, and a heat map over centers and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.analysis.fitted import CenterRow, FittedStudy
+from fedcox.reports.axis import nice_step
+from fedcox.reports.center_choice import choose_centers
+from fedcox.reports.number_text import count_text, noun_text, short_text
+from fedcox.survival.cohort import FloatArray, IntArray
+
+MOST_COLUMNS = 12
+SMALL_CELL = 5
+
+
+@dataclass(frozen=True)
+class CenterBar:
+    """One center's counts, and its bar in per cent of the longest one."""
+
+    name: str
+    patients: str
+    events: str
+    share: str
+    bar: float
+    event_bar: float
+    dropped: str
+
+
+@dataclass(frozen=True)
+class CenterBars:
+    """Bars of the centers shown; `everyone` lists all centers where the bars do not."""
+
+    bars: tuple[CenterBar, ...]
+    rest: CenterBar | None
+    spread: str
+    everyone: tuple[CenterBar, ...]
+    any_dropped: bool
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """Events in a stretch of time and patients at risk when it began; heat from 0 to 100."""
+
+    events: str
+    at_risk: str
+    heat: int
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    name: str
+    cells: tuple[HeatCell, ...]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Rows of centers, columns of one or more intervals, and the sums over all centers."""
+
+    columns: tuple[str, ...]
+    rows: tuple[HeatRow, ...]
+    total: HeatRow
+    joined: bool
+    small_cells: bool
+
+
+def center_bars(fitted: FittedStudy) -> CenterBars:
+    """Every center, or the largest and a sum of the others."""
+    choice = choose_centers(fitted.centers)
+    longest = max((center.patients for center in choice.shown), default=0)
+    rest = _sum_of(choice.rest, choice.rest_name) if choice.rest else None
+    sizes = sorted(center.patients for center in fitted.centers)
+    spread = ""
+    if choice.rest:
+        middle = short_text(float(np.median(sizes)))
+        spread = (
+            f"{noun_text(len(sizes), 'center')} with {count_text(sizes[0])} to "
+            f"{count_text(sizes[-1])} patients each, {middle} in the middle."
+        )
+    return CenterBars(
+        bars=tuple(_bar(center, longest) for center in choice.shown),
+        rest=None if rest is None else _bar(rest, 0),
+        spread=spread,
+        everyone=tuple(_bar(center, 0) for center in fitted.centers) if choice.rest else (),
+        any_dropped=any(sum(center.dropped.values()) for center in fitted.centers),
+    )
+
+
+def _bar(center: CenterRow, longest: int) -> CenterBar:
+    patients, events = center.patients, center.events
+    dropped = ", ".join(f"{count} {why}" for why, count in center.dropped.items() if count)
+    return CenterBar(
+        name=center.name,
+        patients=count_text(patients),
+        events=count_text(events),
+        share=f"{100 * events / patients:.0f} %" if patients else "–",
+        bar=round(100 * patients / longest, 2) if longest else 0.0,
+        event_bar=round(100 * events / longest, 2) if longest else 0.0,
+        dropped=dropped,
+    )
+
+
+def _sum_of(centers: Sequence[CenterRow], name: str) -> CenterRow:
+    dropped: dict[str, int] = {}
+    for center in centers:
+        for why, count in center.dropped.items():
+            dropped[why] = dropped.get(why, 0) + count
+    known = [center for center in centers if center.interval_events is not None]
+    whole = len(known) == len(centers)
+    return CenterRow(
+        name=name,
+        patients=sum(center.patients for center in centers),
+        events=sum(center.events for center in centers),
+        dropped=dropped,
+        interval_at_risk=_added([center.interval_at_risk for center in known], whole),
+        interval_events=_added([center.interval_events for center in known], whole),
+    )
+
+
+def _added(rows: Sequence[Sequence[float] | None], whole: bool) -> list[float] | None:
+    if not whole or any(row is None for row in rows):
+        return None
+    total: list[float] = np.sum([np.asarray(row) for row in rows], axis=0).tolist()
+    return total
+
+
+def heat_map(fitted: FittedStudy) -> HeatMap:
+    """Events and patients at risk per center and stretch of time."""
+    ends = fitted.interval_ends
+    first = first_of_each_column(ends)
+    choice = choose_centers(fitted.centers)
+    centers = list(choice.shown)
+    if choice.rest:
+        centers.append(_sum_of(choice.rest, choice.rest_name))
+    named = [
+        (center.name, np.asarray(center.interval_events), np.asarray(center.interval_at_risk))
+        for center in centers
+        if center.interval_events is not None and center.interval_at_risk is not None
+    ]
+    sums = [np.add.reduceat(events, first) for _, events, _ in named]
+    begin = [at_risk[first] for _, _, at_risk in named]
+    hottest = max((float(row.max()) for row in sums[: len(choice.shown)]), default=0.0)
+    total_events = np.add.reduceat([row.events for row in fitted.baseline], first)
+    total_begin = np.array([row.at_risk for row in fitted.baseline])[first]
+    return HeatMap(
+        columns=_column_names(ends, first),
+        rows=tuple(
+            HeatRow(name, _cells(events, at_risk, hottest))
+            for (name, _, _), events, at_risk in zip(named, sums, begin, strict=True)
+        ),
+        total=HeatRow("All centers", _cells(total_events, total_begin, 0.0)),
+        joined=len(first) < ends.size,
+        small_cells=any(bool(((row > 0) & (row < SMALL_CELL)).any()) for row in begin),
+    )
+
+
+def first_of_each_column(ends: FloatArray) -> IntArray:
+    """The first interval of each column, so that at most `MOST_COLUMNS` columns remain.
+
+    Intervals of one width are joined by the same number; others by about the same time.
+    """
+    if ends.size <= MOST_COLUMNS:
+        return np.arange(ends.size, dtype=np.int64)
+    widths = np.diff(ends[:-1], prepend=0.0)  # the horizon may cut the last interval short
+    if np.allclose(widths, widths[0]):
+        return np.arange(0, ends.size, -(-ends.size // MOST_COLUMNS), dtype=np.int64)
+    step = nice_step(float(ends[-1]), MOST_COLUMNS)
+    stretch = np.ceil(ends / step * (1 - 1e-12))
+    return np.append(0, np.flatnonzero(np.diff(stretch)) + 1).astype(np.int64)
+
+
+def _column_names(ends: FloatArray, first: IntArray) -> tuple[str, ...]:
+    last = np.append(first[1:] - 1, ends.size - 1)
+    return tuple(short_text(float(ends[i])) for i in last)
+
+
+def _cells(events: FloatArray, at_risk: FloatArray, hottest: float) -> tuple[HeatCell, ...]:
+    return tuple(
+        HeatCell(
+            events=count_text(float(happened)),
+            at_risk=count_text(float(begun)),
+            # The root keeps a few events visible beside many.
+            heat=round(100 * min(1.0, float(happened) / hottest) ** 0.5) if hottest else 0,
+        )
+        for happened, begun in zip(events, at_risk, strict=True)
+    )

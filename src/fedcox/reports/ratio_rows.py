@@ -1,0 +1,139 @@
+"""The ratios in words and digits, and the facts that belong below them.
+
+The terminal's table and the page's table say the same because both are made from these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fedcox.analysis.fitted import Coefficient, FittedStudy
+from fedcox.reports.covariate_groups import covariate_groups
+from fedcox.reports.number_text import (
+    DASH,
+    bytes_text,
+    count_text,
+    finite,
+    noun_text,
+    p_text,
+    ratio_decimals,
+    ratio_text,
+)
+
+WARNING_TITLES: Mapping[str, str] = {
+    "AliasedColumnsWarning": "Columns that repeat what other columns say",
+    "ConstantColumnsWarning": "Columns with one value for everybody",
+    "EmptyIntervalsWarning": "Intervals without an event",
+    "EventsOnlyIntervalsWarning": "Intervals in which everyone had the event",
+    "SeparationWarning": "A coefficient without a limit",
+    "NotConvergedWarning": "The fit did not finish",
+}
+
+
+@dataclass(frozen=True)
+class RatioRow:
+    """One line of the ratio table, as text; `note` says why there is no ratio."""
+
+    name: str
+    label: str
+    compares: str
+    ratio: str
+    interval: str
+    p: str
+    coef: str
+    se: str
+    note: str
+    clear: bool
+
+
+def ratio_rows(fitted: FittedStudy) -> list[RatioRow]:
+    """One row per column of the design matrix, in the study's order."""
+    return [
+        _ratio_row(member.coefficient, member.label, member.compares)
+        for group in covariate_groups(fitted)
+        for member in group.members
+    ]
+
+
+def _ratio_row(row: Coefficient, label: str, compares: str) -> RatioRow:
+    decimals = ratio_decimals(row.ratio_low, row.ratio_high)
+    low, high = ratio_text(row.ratio_low, decimals), ratio_text(row.ratio_high, decimals)
+    known = row.ratio_low is not None and row.ratio_high is not None
+    p = finite(row.p)
+    return RatioRow(
+        name=row.name,
+        label=label,
+        compares=compares,
+        ratio=ratio_text(row.ratio, decimals),
+        interval=f"{low} to {high}" if known else DASH,
+        p=p_text(row.p),
+        coef=_coefficient_text(row.coef),
+        se=_coefficient_text(row.se),
+        note=row.note,
+        clear=p is not None and p < 0.05,
+    )
+
+
+def _coefficient_text(value: float | None) -> str:
+    number = finite(value)
+    if number is None:
+        return DASH
+    return f"{number:.2g}" if 0 < abs(number) < 0.001 else f"{number:.3f}"
+
+
+def likelihood_ratio_text(fitted: FittedStudy) -> str | None:
+    """The test of all coefficients together, or None where nothing was estimated."""
+    test = fitted.likelihood_ratio
+    statistic = None if test is None else finite(test.get("statistic"))
+    if test is None or statistic is None:
+        return None
+    return f"{statistic:,.1f} on {count_text(test['df'])} df, p {_p_phrase(test.get('p'))}"
+
+
+def _p_phrase(p: float | None) -> str:
+    text = p_text(p)
+    return f"= {text}" if text[0].isdigit() else text
+
+
+def concordance_text(fitted: FittedStudy) -> str | None:
+    """Harrell's c-index at three decimals, or None where no two patients can be compared."""
+    value = finite(fitted.concordance)
+    return None if value is None else f"{value:.3f}"
+
+
+def rounds_text(fitted: FittedStudy) -> str:
+    """How the solver ended."""
+    rounds = noun_text(fitted.rounds, "round")
+    return f"converged in {rounds}" if fitted.converged else f"not converged after {rounds}"
+
+
+def footer_lines(fitted: FittedStudy) -> list[str]:
+    """The facts below the table: patients, tests, rounds, bytes."""
+    test = likelihood_ratio_text(fitted)
+    concordance = concordance_text(fitted)
+    dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
+    lines = [
+        ", ".join(
+            (
+                noun_text(fitted.patients, "patient"),
+                noun_text(fitted.events, "event"),
+                noun_text(len(fitted.centers), "center"),
+                noun_text(len(fitted.baseline), "interval"),
+            )
+        )
+    ]
+    if dropped:
+        lines.append(f"{noun_text(dropped, 'patient')} left out by the study's rules")
+    lines.append(f"likelihood-ratio test {test or DASH}")
+    lines.append(f"concordance {concordance or DASH}")
+    lines.append(
+        f"{rounds_text(fitted)}; {bytes_text(fitted.bytes_up)} left the centers, "
+        f"{bytes_text(fitted.bytes_down)} went to them"
+    )
+    return lines
+
+
+def warning_title(name: str) -> str:
+    """A warning's class in plain words."""
+    return WARNING_TITLES.get(name, name)

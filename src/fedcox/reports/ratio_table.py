@@ -1,0 +1,58 @@
+"""The ratios for the terminal: a rich table, its footer and the warnings."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from fedcox.analysis.fitted import FittedStudy
+from fedcox.reports.number_text import DASH
+from fedcox.reports.ratio_rows import RatioRow, footer_lines, ratio_rows, warning_title
+
+
+def ratio_table(fitted: FittedStudy) -> Table:
+    """One row per column of the design matrix, under the link's honest name."""
+    table = Table(
+        title=escape(fitted.study.name),
+        title_justify="left",
+        title_style="bold",
+        caption="\n".join(escape(line) for line in footer_lines(fitted)),
+        caption_justify="left",
+    )
+    table.add_column("covariate", overflow="fold")
+    for header in (fitted.ratio_name, "95 % interval", "p", "coef (se)"):
+        table.add_column(header, justify="right", no_wrap=header != fitted.ratio_name)
+    for row in ratio_rows(fitted):
+        table.add_row(*_cells(row))
+    return table
+
+
+def _cells(row: RatioRow) -> tuple[RenderableType, ...]:
+    name = Text(row.name)
+    if row.note:
+        dim = "dim"
+        return name, Text(DASH, dim), Text(row.note, dim), Text(DASH, dim), Text(DASH, dim)
+    style = "bold" if row.clear else ""
+    return (
+        name,
+        Text(row.ratio, style),
+        Text(row.interval),
+        Text(row.p, style),
+        Text(f"{row.coef} ({row.se})"),
+    )
+
+
+def warnings_panel(fitted: FittedStudy) -> Panel | None:
+    """What the reader must know before using the numbers, or None when there is nothing."""
+    if not fitted.notices:
+        return None
+    lines = [
+        Text.assemble((f"{warning_title(notice.name)}. ", "bold"), notice.text)
+        for notice in fitted.notices
+    ]
+    return Panel(
+        Group(*lines), title="read before use", title_align="left", border_style="yellow"
+    )

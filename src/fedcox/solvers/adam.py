@@ -1,0 +1,89 @@
+"""Adam, on all patients or on pooled-equivalent batches: the paper's solver, for its experiments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.federation.queries.derivatives import Batch, DerivativesAt
+from fedcox.federation.query import Federation
+from fedcox.solvers.solver import AbstractSolver, Problem, Solution, Step, Watcher
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.derivatives import Detail
+from fedcox.survival.schur import distance_to_optimum
+
+_FIRST_MOMENT = 0.9
+_SECOND_MOMENT = 0.999
+_EPSILON = 1e-8
+#: Decrement that counts as the optimum: every coefficient within a hundredth of its standard error.
+_CLOSE = 1e-4
+#: The part of the run, at its end, over which the learning rate falls to zero.
+_COOLING = 0.5
+
+
+@dataclass(frozen=True)
+class Adam(AbstractSolver):
+    """`steps` rounds of Adam with `learning_rate`, cooled to zero over the second half.
+
+    With `batch_size` each round uses patients drawn over the whole study by `seed`; the path is
+    the same however they are split over centers. Without it every patient counts every round.
+    """
+
+    learning_rate: float = 1e-2
+    steps: int = 2000
+    batch_size: int | None = None
+    seed: int = 0
+
+    def minimise(
+        self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
+    ) -> Solution:
+        setting = problem.setting
+        intervals = setting.intervals
+        point = np.concatenate([problem.alpha, problem.beta])
+        first, second = np.zeros_like(point), np.zeros_like(point)
+        steps: list[Step] = []
+        loss, gradient = np.nan, np.zeros_like(point)
+        for number in range(1, self.steps + 1):
+            loss, gradient = self._mean(federation, problem, point, number)
+            first += (1.0 - _FIRST_MOMENT) * (gradient - first)
+            second += (1.0 - _SECOND_MOMENT) * (gradient**2 - second)
+            direction = (first / (1.0 - _FIRST_MOMENT**number)) / (
+                np.sqrt(second / (1.0 - _SECOND_MOMENT**number)) + _EPSILON
+            )
+            steps.append(Step(loss * problem.patients, float(gradient @ gradient)))
+            watch(steps[-1])
+            point = point - self._rate(number) * direction
+        alpha, beta = point[:intervals], point[intervals:]
+        query = DerivativesAt(setting, alpha, beta, Detail.INFORMATION)
+        last = problem.penalised(federation.ask(query), beta)
+        return Solution(
+            alpha,
+            beta,
+            last.loss,
+            distance_to_optimum(last) < _CLOSE,
+            np.zeros(beta.shape, dtype=np.bool_),
+            last.curvature,
+            tuple(steps),
+        )
+
+    def _mean(
+        self, federation: Federation, problem: Problem, point: FloatArray, number: int
+    ) -> tuple[float, FloatArray]:
+        """Loss and gradient per patient, of everyone or of this round's batch."""
+        intervals = problem.setting.intervals
+        alpha, beta = point[:intervals], point[intervals:]
+        batch, people = None, problem.patients
+        if self.batch_size is not None:
+            batch = Batch(self.seed, number, self.batch_size, problem.patients)
+            people = self.batch_size
+        query = DerivativesAt(problem.setting, alpha, beta, Detail.GRADIENT, batch)
+        summed = federation.ask(query)
+        ridge = problem.ridge / problem.patients
+        gradient = np.concatenate([summed.alpha, summed.beta]) / people
+        gradient[intervals:] += ridge * beta
+        return summed.loss / people + 0.5 * float(ridge @ beta**2), gradient
+
+    def _rate(self, number: int) -> float:
+        left = (self.steps - number + 1) / (_COOLING * self.steps)
+        return self.learning_rate * min(1.0, left)

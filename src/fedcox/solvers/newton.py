@@ -1,0 +1,132 @@
+"""Newton's method: the exact Hessian each round, five or six rounds in all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.query import Federation
+from fedcox.solvers.solver import AbstractSolver, Problem, Solution, Step, Watcher
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.derivatives import Derivatives, Detail
+from fedcox.survival.schur import Factored
+
+#: Below this decrement the next point is the optimum to about eight digits: time to ask for the
+#: expected information, which standard errors need, together with the last gradient.
+_NEARLY = 1e-6
+#: A scaled coefficient that still moves this much while the loss no longer does has no optimum.
+_RUNAWAY = 0.05
+_SMALLEST_STEP = 2.0**-30
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Parameters, or a direction among them."""
+
+    alpha: FloatArray
+    beta: FloatArray
+
+    def plus(self, step: _Point, scale: float = 1.0) -> _Point:
+        return _Point(self.alpha + scale * step.alpha, self.beta + scale * step.beta)
+
+
+@dataclass(frozen=True)
+class Newton(AbstractSolver):
+    """Stops when the decrement is below `tolerance`, or after `max_rounds`."""
+
+    tolerance: float = 1e-10
+    max_rounds: int = 50
+
+    def minimise(
+        self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
+    ) -> Solution:
+        return _Run(self, federation, problem, watch).to_the_end()
+
+
+@dataclass
+class _Run:
+    """One minimisation and its steps so far."""
+
+    solver: Newton
+    federation: Federation
+    problem: Problem
+    watch: Watcher
+    steps: list[Step] = field(default_factory=list)
+    asked: int = 0
+
+    def to_the_end(self) -> Solution:
+        point = _Point(self.problem.alpha, self.problem.beta)
+        here = self.ask(point, Detail.HESSIAN)
+        while self.asked < self.solver.max_rounds:
+            factored = _factored(here)
+            step, decrement = self.towards_optimum(factored, here)
+            if decrement >= _NEARLY:
+                moved = self.descend(point, here, step)
+                if moved is None:
+                    break
+                point, here = moved
+                continue
+            runaway = np.abs(step.beta) > _RUNAWAY
+            if runaway.any():
+                return self.give(point, self.ask(point, Detail.INFORMATION), True, runaway)
+            point = point.plus(step)
+            last = self.ask(point, Detail.INFORMATION)
+            # The Hessian of a moment ago still points to the optimum, to many digits.
+            step, decrement = self.towards_optimum(factored, last)
+            if decrement < self.solver.tolerance:
+                return self.give(point.plus(step), last, True)
+            here = self.ask(point, Detail.HESSIAN)
+        return self.give(point, self.ask(point, Detail.INFORMATION), False)
+
+    def ask(self, point: _Point, detail: Detail) -> Derivatives:
+        self.asked += 1
+        setting = self.problem.setting
+        query = DerivativesAt(setting, point.alpha, point.beta, detail)
+        return self.problem.penalised(self.federation.ask(query), point.beta)
+
+    def towards_optimum(self, factored: Factored, here: Derivatives) -> tuple[_Point, float]:
+        """Newton's step and the decrement g·H⁻¹g."""
+        alpha, beta = factored.solve(here.alpha, here.beta)
+        decrement = float(here.alpha @ alpha + here.beta @ beta)
+        self.steps.append(Step(here.loss, decrement))
+        self.watch(self.steps[-1])
+        return _Point(-alpha, -beta), decrement
+
+    def descend(
+        self, point: _Point, here: Derivatives, step: _Point
+    ) -> tuple[_Point, Derivatives] | None:
+        """Take the step, halved until the loss falls; None if it never does."""
+        scale = 1.0
+        while scale > _SMALLEST_STEP and self.asked < self.solver.max_rounds:
+            there = self.ask(point.plus(step, scale), Detail.HESSIAN)
+            if there.loss <= here.loss + 1e-12 * abs(here.loss):
+                return point.plus(step, scale), there
+            scale *= 0.5
+        return None
+
+    def give(
+        self,
+        point: _Point,
+        last: Derivatives,
+        converged: bool,
+        separated: np.ndarray | None = None,
+    ) -> Solution:
+        if separated is None:
+            separated = np.zeros(point.beta.shape, dtype=np.bool_)
+        return Solution(
+            point.alpha,
+            point.beta,
+            last.loss,
+            converged,
+            separated,
+            last.curvature,
+            tuple(self.steps),
+        )
+
+
+def _factored(here: Derivatives) -> Factored:
+    if here.curvature is None:
+        raise ValueError("Newton's method needs the curvature.")
+    return Factored.of(here.curvature)

@@ -1,0 +1,79 @@
+"""The patients of one center, as three aligned arrays that passed every check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcox.errors import CohortError
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Covariates, follow-up time and event of each patient; checked once, then trusted.
+
+    `covariates` is (patients, columns); NaN stands for a missing value. `number` is the
+    patient's number in the whole study, which makes batches drawn over all patients the same
+    however the patients are split over centers. A cohort may be empty.
+    """
+
+    covariates: FloatArray
+    time: FloatArray
+    event: BoolArray
+    number: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        covariates = np.ascontiguousarray(self.covariates, dtype=np.float64)
+        time = np.ascontiguousarray(self.time, dtype=np.float64)
+        event = np.ascontiguousarray(self.event, dtype=np.bool_)
+        number = np.ascontiguousarray(self.number, dtype=np.int64)
+        if number.size == 0:
+            number = np.arange(time.size, dtype=np.int64)
+        faults = _faults(covariates, time, event, number)
+        if faults:
+            raise CohortError("These arrays are not a cohort.", faults)
+        for name, value in zip(
+            ("covariates", "time", "event", "number"),
+            (covariates, time, event, number),
+            strict=True,
+        ):
+            view = value.view()  # the caller's own array stays as writable as it was
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    @property
+    def patients(self) -> int:
+        return int(self.time.size)
+
+    @property
+    def columns(self) -> int:
+        return int(self.covariates.shape[1])
+
+
+def _faults(
+    covariates: FloatArray, time: FloatArray, event: BoolArray, number: IntArray
+) -> list[str]:
+    if covariates.ndim != 2 or time.ndim != 1 or event.ndim != 1 or number.ndim != 1:
+        return ["Covariates need two dimensions (patients, columns); time and event one."]
+    if not covariates.shape[0] == time.size == event.size == number.size:
+        return [
+            f"Covariates, time, event and number describe {covariates.shape[0]}, {time.size}, "
+            f"{event.size} and {number.size} patients; they must agree."
+        ]
+    faults = []
+    # One sum is far cheaper than a test of every cell, and infinite or NaN exactly when needed.
+    if not np.isfinite(covariates.sum()):
+        infinite = int(np.isinf(covariates).any(axis=1).sum())
+        if infinite:
+            faults.append(f"{infinite} patient(s) have an infinite covariate.")
+    if not np.isfinite(time).all():
+        faults.append(f"{int((~np.isfinite(time)).sum())} patient(s) have no finite time.")
+    elif time.size and time.min() < 0:
+        faults.append(f"{int((time < 0).sum())} patient(s) have a negative time.")
+    return faults

@@ -1,0 +1,154 @@
+"""How a hazard depends on its linear predictor: the logit and the complementary log-log link.
+
+Both are functions of v = exp(α_m + β·x_i). A cell (patient i at risk in interval m) without the
+event costs f(v); the event adds h(v). With θ = log v, primes below are derivatives in θ:
+
+    logit      f = log(1 + v)      h = −log v              hazard v / (1 + v)
+    cloglog    f = v               h = −log(exp(v) − 1)    hazard 1 − exp(−v)
+
+For small v, f is a power series Σ c_k v^k (f' = Σ k c_k v^k, f'' = Σ k² c_k v^k), which turns
+sums over all pairs of patient and interval into products of sums over patients and over
+intervals. For cloglog the series is f itself.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import bernoulli, expit, xlog1py, xlogy
+from scipy.special import factorial as _factorial
+
+from fedcox.survival.cohort import FloatArray
+
+_TERMS = 14
+_LOG_CHUNK = 16  # factors (1 + v) multiplied before one logarithm is taken
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """A cost and its first two derivatives in log v, cell by cell."""
+
+    cost: FloatArray
+    slope: FloatArray
+    curvature: FloatArray
+
+
+class AbstractLink(ABC):
+    """One link: what a cell costs, what an event adds, and under which name its ratio goes."""
+
+    name: str
+    ratio_name: str
+    #: c_1, c_2, … of f, and up to which v that many terms are exact to rounding.
+    series: FloatArray
+    series_radius: float
+    #: the same for the weight of a cell in the expected information.
+    information_series: FloatArray
+    information_radius: float
+
+    @abstractmethod
+    def at_risk(self, v: FloatArray) -> Terms:
+        """f, f', f'' of each cell."""
+
+    @abstractmethod
+    def at_risk_sum(self, v: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Σ f over the block `v` (intervals, patients), with f' and f'' cell by cell."""
+
+    @abstractmethod
+    def event(self, v: FloatArray) -> Terms:
+        """h, h', h'' of each event."""
+
+    @abstractmethod
+    def information(self, v: FloatArray) -> FloatArray:
+        """Weight of a cell in the expected information, as in a generalised linear model."""
+
+    @abstractmethod
+    def hazard(self, theta: FloatArray) -> FloatArray:
+        """Probability of the event in an interval, given θ = α_m + β·x_i."""
+
+    @abstractmethod
+    def intercept(self, hazard: FloatArray) -> FloatArray:
+        """The θ that gives this hazard; the inverse of `hazard`."""
+
+    def null_loss(self, at_risk: FloatArray, events: FloatArray) -> float:
+        """Negative log-likelihood without covariates, at its optimum: hazards d_m / n_m."""
+        hazard = np.divide(events, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
+        return -float((xlogy(events, hazard) + xlog1py(at_risk - events, -hazard)).sum())
+
+
+@dataclass(frozen=True)
+class Logit(AbstractLink):
+    """The paper's link. exp(β) is a ratio of odds of the interval hazard, not a hazard ratio."""
+
+    name = "logit"
+    ratio_name = "hazard odds ratio"
+    series = np.array([(-1.0) ** (k + 1) / k for k in range(1, _TERMS + 1)])
+    series_radius = 0.05
+    information_series = np.array([(-1.0) ** (k + 1) * k for k in range(1, _TERMS + 1)])
+    information_radius = 0.05
+
+    def at_risk(self, v: FloatArray) -> Terms:
+        survives = 1.0 / (1.0 + v)
+        hazard = 1.0 - survives
+        return Terms(np.log1p(v), hazard, hazard * survives)
+
+    def at_risk_sum(self, v: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        survives = v + 1.0
+        np.divide(1.0, survives, out=survives)
+        slope = v * survives
+        chunks = np.arange(0, v.shape[0], _LOG_CHUNK)
+        products = np.multiply.reduceat(survives, chunks, axis=0)
+        survives *= slope
+        return -float(np.log(products).sum()), slope, survives
+
+    def event(self, v: FloatArray) -> Terms:
+        return Terms(-np.log(v), np.full(v.shape, -1.0), np.zeros(v.shape))
+
+    def information(self, v: FloatArray) -> FloatArray:
+        return v / (1.0 + v) ** 2
+
+    def hazard(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(expit(theta), dtype=np.float64)
+
+    def intercept(self, hazard: FloatArray) -> FloatArray:
+        return np.asarray(np.log(hazard) - np.log1p(-hazard), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class ComplementaryLogLog(AbstractLink):
+    """The grouped proportional-hazards link. exp(β) is a hazard ratio at any interval width."""
+
+    name = "cloglog"
+    ratio_name = "hazard ratio"
+    series = np.array([1.0])
+    series_radius = np.inf
+    # v²/(exp(v) − 1) = Σ B_k v^(k+1) / k!, with B_k the Bernoulli numbers (B_1 = −1/2).
+    information_series = bernoulli(_TERMS - 1) / _factorial(np.arange(_TERMS))
+    information_radius = 0.5
+
+    def at_risk(self, v: FloatArray) -> Terms:
+        return Terms(v, v, v)
+
+    def at_risk_sum(self, v: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        return float(v.sum()), v, v
+
+    def event(self, v: FloatArray) -> Terms:
+        survives = np.exp(-v)
+        hazard = -np.expm1(-v)
+        slope = v / hazard
+        return Terms(-v - np.log(hazard), -slope, -slope * (1.0 - slope * survives))
+
+    def information(self, v: FloatArray) -> FloatArray:
+        # exp(−v)/(1 − exp(−v)) rather than 1/(exp(v) − 1): no overflow for large v.
+        hazard = -np.expm1(-v)
+        return np.divide(v * v * np.exp(-v), hazard, out=np.zeros_like(v), where=hazard > 0)
+
+    def hazard(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(-np.expm1(-np.exp(theta)), dtype=np.float64)
+
+    def intercept(self, hazard: FloatArray) -> FloatArray:
+        return np.asarray(np.log(-np.log1p(-hazard)), dtype=np.float64)
+
+
+LINKS: dict[str, AbstractLink] = {link.name: link for link in (ComplementaryLogLog(), Logit())}

@@ -1,0 +1,43 @@
+"""The paper's stack: one row per patient and interval at risk. Our test oracle, never the way we fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
+from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+
+
+@dataclass(frozen=True, eq=False)
+class PersonPeriods:
+    """Row r: patient `patient[r]` at risk in interval `interval[r]`, with `weight[r]`."""
+
+    patient: IntArray
+    interval: IntArray
+    event: BoolArray
+    weight: FloatArray
+
+    def design(self, cohort: Cohort, intervals: int) -> FloatArray:
+        """Indicators of the interval beside the covariates: (rows, intervals + columns)."""
+        indicators = np.zeros((self.patient.size, intervals))
+        indicators[np.arange(self.patient.size), self.interval] = 1.0
+        return np.hstack([indicators, cohort.covariates[self.patient]])
+
+
+def stack(cohort: Cohort, grid: TimeGrid, reading: CensoredInterval) -> PersonPeriods:
+    """Write each patient's follow-up as rows of "at risk, event or not".
+
+    A patient censored inside an interval is at risk in it and has no event there, as in Cox's
+    risk set; `reading` offers the paper's other reading and the half-way one.
+    """
+    risk = grid.at_risk(cohort.time, cohort.event, reading)
+    rows = risk.intervals + risk.half
+    patient = np.repeat(np.arange(cohort.patients), rows)
+    first = np.cumsum(rows) - rows
+    interval = np.arange(patient.size) - np.repeat(first, rows)
+    last = interval == np.repeat(rows, rows) - 1
+    event = last & risk.event[patient]
+    weight = np.where(last & risk.half[patient], 0.5, 1.0)
+    return PersonPeriods(patient, interval, event, weight)

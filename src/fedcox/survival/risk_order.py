@@ -1,0 +1,155 @@
+"""Patients ordered so that everyone at risk in an interval stands in front: each risk set is a prefix.
+
+This is what a fit works on. It is made once per center and never leaves it; the stack of
+patients × intervals is never built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sparse
+
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+
+_BLOCK = 2048  # rows scaled at a time: they stay in the cache between subtraction and division
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Single (patient, interval) cells, at most one for each patient, in the patients' order."""
+
+    patient: IntArray
+    interval: IntArray
+    shape: tuple[int, int]  # intervals, patients
+
+    @cached_property
+    def _sorted(self) -> tuple[IntArray, sparse.csr_array]:
+        by_interval = np.argsort(self.interval, kind="stable")
+        counts = np.bincount(self.interval, minlength=self.shape[0])
+        pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        patient = self.patient[by_interval].astype(np.int32)
+        ones = np.ones(patient.size)
+        return by_interval, sparse.csr_array((ones, patient, pointers), shape=self.shape)
+
+    def sum_rows(self, weight: FloatArray, covariates: FloatArray) -> FloatArray:
+        """Σ weight · x over the cells of each interval: (intervals, columns)."""
+        by_interval, matrix = self._sorted
+        matrix.data = weight[by_interval]
+        return np.asarray(matrix @ covariates)
+
+
+@dataclass(frozen=True, eq=False)
+class RiskOrder:
+    """One center's patients, longest at risk first.
+
+    covariates  (patients, kept columns), scaled
+    intervals   (patients,) how many of the active intervals each is at risk in, decreasing
+    at_risk     (active intervals,) size of each risk set, halves not counted
+    events      cells with an event
+    halves      cells at risk with weight one half, or None
+    number      the patients' numbers in the study, in this order
+    """
+
+    covariates: FloatArray
+    intervals: IntArray
+    at_risk: IntArray
+    events: Cells
+    halves: Cells | None
+    number: IntArray
+
+    @property
+    def patients(self) -> int:
+        return int(self.intervals.size)
+
+    @cached_property
+    def leaving(self) -> sparse.csr_array:
+        """Sums patients by their last interval at risk; the last interval is the first row.
+
+        Patients stand in decreasing order, so with the intervals reversed every row of this
+        matrix is a run of neighbours. Its data are free to be replaced by weights.
+        """
+        pointers = np.concatenate([[0], self.at_risk[::-1]]).astype(np.int32)
+        columns = np.arange(int(pointers[-1]), dtype=np.int32)
+        return sparse.csr_array(
+            (np.ones(columns.size), columns, pointers), shape=(self.at_risk.size, self.patients)
+        )
+
+    @cached_property
+    def _by_number(self) -> IntArray:
+        return np.argsort(self.number)
+
+    def draw(self, numbers: IntArray) -> RiskOrder:
+        """The patients with these study numbers, repeated as often as they are drawn."""
+        sorted_numbers = self.number[self._by_number]
+        first = np.searchsorted(sorted_numbers, numbers)
+        inside = first < sorted_numbers.size
+        inside[inside] = sorted_numbers[first[inside]] == numbers[inside]
+        rows = np.sort(self._by_number[first[inside]])
+        intervals = self.intervals[rows]
+        total = self.at_risk.size
+        return RiskOrder(
+            covariates=self.covariates[rows],
+            intervals=intervals,
+            at_risk=_risk_set_sizes(intervals, total),
+            events=_drawn(self.events, rows, self.patients),
+            halves=None if self.halves is None else _drawn(self.halves, rows, self.patients),
+            number=self.number[rows],
+        )
+
+
+def order_by_risk(
+    cohort: Cohort,
+    grid: TimeGrid,
+    reading: CensoredInterval,
+    active: BoolArray,
+    scaling: Scaling,
+) -> RiskOrder:
+    """Order a cohort for fitting the intervals marked in `active` on scaled covariates."""
+    risk = grid.at_risk(cohort.time, cohort.event, reading)
+    before = np.concatenate([[0], np.cumsum(active)])  # active intervals before each interval
+    intervals = before[risk.intervals]
+    event = risk.event.copy()
+    event[event] = active[risk.intervals[event] - 1]
+    half = risk.half.copy()
+    half[half] = active[risk.intervals[half]]
+    total = int(before[-1])
+    # Small integers sort by counting; 16 bits are enough for every grid of intervals of one width.
+    key = (total - intervals).astype(np.int16 if total < 2**15 else np.int64)
+    order = np.argsort(key, kind="stable")
+    covariates = _scaled_rows(cohort.covariates, order, scaling)
+    intervals = intervals[order]
+    event, half = event[order], half[order]
+    shape = (total, intervals.size)
+    return RiskOrder(
+        covariates=covariates,
+        intervals=intervals,
+        at_risk=_risk_set_sizes(intervals, total),
+        events=Cells(np.flatnonzero(event), intervals[event] - 1, shape),
+        halves=Cells(np.flatnonzero(half), intervals[half], shape) if half.any() else None,
+        number=cohort.number[order],
+    )
+
+
+def _risk_set_sizes(intervals: IntArray, total: int) -> IntArray:
+    return np.asarray(intervals.size - np.cumsum(np.bincount(intervals, minlength=total + 1)))[:-1]
+
+
+def _drawn(cells: Cells, rows: IntArray, patients: int) -> Cells:
+    interval = np.full(patients, -1, dtype=np.int64)
+    interval[cells.patient] = cells.interval
+    drawn = interval[rows]
+    patient = np.flatnonzero(drawn >= 0)
+    return Cells(patient, drawn[patient], (cells.shape[0], rows.size))
+
+
+def _scaled_rows(covariates: FloatArray, order: IntArray, scaling: Scaling) -> FloatArray:
+    scaled = np.empty((order.size, scaling.keep.size))
+    for start in range(0, order.size, _BLOCK):
+        rows = order[start : start + _BLOCK]
+        scaling.apply(covariates[rows], out=scaled[start : start + _BLOCK])
+    return scaled

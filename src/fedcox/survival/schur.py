@@ -1,0 +1,68 @@
+"""Solve with the Hessian of (α, β) through its Schur complement: T divisions and one P×P system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.derivatives import Curvature, Derivatives
+
+#: Added to a complement that is singular to rounding, relative to its largest diagonal.
+_JITTER = 1e-13
+
+
+def schur_complement(curvature: Curvature) -> FloatArray:
+    """H_ββ − H_βα H_αα⁻¹ H_αβ: the information on β once α is estimated too."""
+    if curvature.cross is None or curvature.beta.ndim != 2:
+        raise ValueError("The Schur complement needs the full curvature.")
+    root = np.sqrt(curvature.alpha)[:, None]
+    eliminated = np.divide(
+        curvature.cross, root, out=np.zeros_like(curvature.cross), where=root > 0
+    )
+    return np.asarray(curvature.beta - eliminated.T @ eliminated)
+
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """A curvature ready to be solved with, as often as needed."""
+
+    curvature: Curvature
+    factor: tuple[FloatArray, bool]
+
+    @classmethod
+    def of(cls, curvature: Curvature) -> Factored:
+        complement = schur_complement(curvature)
+        largest = float(np.diag(curvature.beta).max(initial=0.0)) or 1.0
+        jitter = 0.0
+        while True:
+            try:
+                factor = cho_factor(complement + jitter * largest * np.eye(len(complement)))
+            except np.linalg.LinAlgError:
+                # A direction without information (separation): keep the step finite.
+                jitter = max(_JITTER, 10.0 * jitter)
+            else:
+                return cls(curvature, factor)
+
+    def solve(self, alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(α, β) parts of H⁻¹ (alpha, beta)."""
+        cross = self.curvature.cross
+        diagonal = self.curvature.alpha
+        scaled = np.divide(alpha, diagonal, out=np.zeros_like(alpha), where=diagonal > 0)
+        if cross is None or not beta.size:
+            return scaled, beta
+        of_beta = np.asarray(cho_solve(self.factor, beta - scaled @ cross))
+        moved = np.divide(
+            cross @ of_beta, diagonal, out=np.zeros_like(alpha), where=diagonal > 0
+        )
+        return scaled - moved, of_beta
+
+
+def distance_to_optimum(here: Derivatives) -> float:
+    """The decrement g·H⁻¹g: no coefficient is further off than its root, in standard errors."""
+    if here.curvature is None:
+        raise ValueError("The distance to the optimum needs the full curvature.")
+    alpha, beta = Factored.of(here.curvature).solve(here.alpha, here.beta)
+    return float(here.alpha @ alpha + here.beta @ beta)

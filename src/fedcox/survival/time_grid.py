@@ -1,0 +1,111 @@
+"""When time is looked at: intervals of one width up to a horizon, or every distinct event time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fedcox.errors import StudyError
+from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
+
+CensoredInterval = Literal["include", "exclude", "half"]
+
+
+@dataclass(frozen=True, eq=False)
+class TimeAtRisk:
+    """In which intervals each patient is at risk.
+
+    A patient is at risk in the first `intervals` intervals, has the event in the last of them
+    if `event`, and is at risk with weight one half in the next one if `half`.
+    """
+
+    intervals: IntArray
+    event: BoolArray
+    half: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class TimeGrid:
+    """Right ends of the intervals, increasing; the last is the horizon.
+
+    With `width` the intervals are (0, Q], (Q, 2Q], … and a time stands for its interval's end,
+    t → Q·⌈t/Q⌉ (the paper's quantisation). Without it each edge is an *instant*: a distinct
+    event time s, with everyone still under observation at s at risk there, as in Cox's model.
+    """
+
+    edges: FloatArray
+    width: float | None = None
+
+    def __post_init__(self) -> None:
+        edges = np.array(self.edges, dtype=np.float64)
+        increasing = edges.ndim == 1 and edges.size > 0 and bool((np.diff(edges) > 0).all())
+        if not increasing or not np.isfinite(edges).all() or edges[0] < 0:
+            raise StudyError(
+                "The time grid needs at least one edge, all finite and strictly increasing."
+            )
+        edges.flags.writeable = False
+        object.__setattr__(self, "edges", edges)
+
+    @classmethod
+    def regular(cls, width: float, horizon: float) -> TimeGrid:
+        """Intervals of one width up to `horizon`, which closes the last one."""
+        if not (width > 0 and horizon > 0 and np.isfinite(width) and np.isfinite(horizon)):
+            raise StudyError("The grid's width and horizon must be positive and finite.")
+        last = int(_interval_of(np.array([horizon]), width)[0])
+        edges = width * np.arange(1, last + 1, dtype=np.float64)
+        edges[-1] = horizon
+        return cls(edges, width=width)
+
+    @classmethod
+    def at_events(cls, times: FloatArray) -> TimeGrid:
+        """Every distinct time in `times`, each an instant."""
+        return cls(np.unique(times))
+
+    @property
+    def intervals(self) -> int:
+        return int(self.edges.size)
+
+    @property
+    def horizon(self) -> float:
+        return float(self.edges[-1])
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers describe this grid to a center."""
+        return self.intervals if self.width is None else 2
+
+    def at_risk(
+        self, time: FloatArray, event: BoolArray, reading: CensoredInterval
+    ) -> TimeAtRisk:
+        """Place patients on the grid.
+
+        `reading` says what a patient censored inside an interval (or at an event time) counts
+        there: `include` as at risk, like Cox's risk set; `exclude` not at all; `half` one half.
+        """
+        beyond = time > self.horizon
+        if self.width is None:
+            own = np.searchsorted(self.edges, time, side="right")
+            # Between two instants nobody is at risk of anything: all readings agree there.
+            touches = (own > 0) & (self.edges[np.maximum(own, 1) - 1] == time)
+            own = np.where(event & ~beyond, np.maximum(own, 1), own)
+        else:
+            own = np.clip(_interval_of(time, self.width), 1, self.intervals)
+            touches = np.ones(time.shape, dtype=np.bool_)
+        happened = event & ~beyond
+        open_end = ~happened & ~beyond & touches
+        if reading == "include":
+            return TimeAtRisk(own, happened, np.zeros(time.shape, dtype=np.bool_))
+        intervals = own - open_end
+        half = open_end if reading == "half" else np.zeros(time.shape, dtype=np.bool_)
+        return TimeAtRisk(intervals, happened, half)
+
+
+def _interval_of(time: FloatArray, width: float) -> IntArray:
+    """⌈t/Q⌉, where a ratio within rounding of a whole number is that number."""
+    ratio = time / width
+    nearest = np.rint(ratio)
+    # 1.1 / 0.1 is 11.000000000000002: without this, day 1.1 would fall into interval 12.
+    whole = np.abs(ratio - nearest) <= 1e-9 * np.maximum(nearest, 1.0)
+    return np.where(whole, nearest, np.ceil(ratio)).astype(np.int64)

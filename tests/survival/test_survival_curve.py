@@ -1,0 +1,92 @@
+"""Survival from baseline and log risk, by cases a reader can check."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedcox.survival.link import AbstractLink, ComplementaryLogLog, Logit
+from fedcox.survival.survival_curve import interval_hazard, median_time, survival
+
+LINKS: tuple[AbstractLink, ...] = (ComplementaryLogLog(), Logit())
+
+
+def test_logit_hazards_of_a_half_halve_the_survivors() -> None:
+    curve = survival(np.zeros(3), np.zeros(1), link=Logit())
+    np.testing.assert_allclose(curve, [[0.5, 0.25, 0.125]], rtol=1e-15)
+
+
+def test_cloglog_survival_is_the_exponential_of_the_summed_hazard() -> None:
+    # cumulative baseline hazards 0.1, 0.3; a patient at twice the risk has 0.2, 0.6
+    curve = survival(np.log([0.1, 0.2]), np.log([1.0, 2.0]), link=ComplementaryLogLog())
+    np.testing.assert_allclose(curve, np.exp([[-0.1, -0.3], [-0.2, -0.6]]), rtol=1e-14)
+
+
+def test_a_hazard_ratio_of_two_squares_the_cloglog_survival() -> None:
+    alpha = np.array([-3.0, -2.0, -4.0])
+    base, double = survival(alpha, np.log([1.0, 2.0]), link=ComplementaryLogLog())
+    np.testing.assert_allclose(double, base**2, rtol=1e-14)
+
+
+def test_a_hazard_odds_ratio_multiplies_the_odds_of_the_logit_hazard() -> None:
+    base, triple = interval_hazard(np.array([-1.0, 0.5]), np.log([1.0, 3.0]), link=Logit())
+    np.testing.assert_allclose(triple / (1 - triple), 3 * base / (1 - base), rtol=1e-14)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: link.name)
+def test_survival_is_the_product_of_surviving_each_interval(link: AbstractLink) -> None:
+    rng = np.random.default_rng(3)
+    alpha, log_risk = rng.normal(-2, 1, 12), rng.normal(0, 1, 5)
+    expected = np.cumprod(1 - interval_hazard(alpha, log_risk, link=link), axis=1)
+    np.testing.assert_allclose(survival(alpha, log_risk, link=link), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: link.name)
+def test_an_interval_without_events_leaves_survival_where_it_was(link: AbstractLink) -> None:
+    curve = survival(np.array([-np.inf, -1.0, -np.inf]), np.zeros(1), link=link)[0]
+    assert curve[0] == 1.0
+    assert curve[1] == curve[2] < 1
+
+
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: link.name)
+def test_nobody_survives_an_interval_of_events_only(link: AbstractLink) -> None:
+    curve = survival(np.array([-1.0, np.inf, -np.inf]), np.array([-5.0, 5.0]), link=link)
+    assert (curve[:, 0] > 0).all()
+    assert (curve[:, 1:] == 0).all()
+
+
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: link.name)
+def test_extreme_baselines_give_finite_survival(link: AbstractLink) -> None:
+    alpha = np.array([-1e4, -745.0, 0.0, 745.0, 1e4])
+    log_risk = np.array([-1e4, 0.0, 1e4])
+    for curve in (
+        survival(alpha, log_risk, link=link),
+        interval_hazard(alpha, log_risk, link=link),
+    ):
+        assert np.isfinite(curve).all()
+        assert ((curve >= 0) & (curve <= 1)).all()
+
+
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: link.name)
+def test_a_far_away_origin_of_the_covariates_costs_no_accuracy(link: AbstractLink) -> None:
+    # alpha is at covariates zero: birth years give -800 here and +800 in the log risk.
+    near = survival(np.array([-2.0, -3.0]), np.array([0.25]), link=link)
+    far = survival(np.array([-802.0, -803.0]), np.array([800.25]), link=link)
+    np.testing.assert_allclose(far, near, rtol=1e-12)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: link.name)
+def test_no_patients_and_no_intervals_give_empty_curves(link: AbstractLink) -> None:
+    assert survival(np.zeros(4), np.zeros(0), link=link).shape == (0, 4)
+    assert survival(np.zeros(0), np.zeros(2), link=link).shape == (2, 0)
+
+
+def test_the_median_is_the_first_interval_end_at_or_below_a_half() -> None:
+    curves = np.array([[0.9, 0.5, 0.2], [0.4, 0.3, 0.1], [0.9, 0.8, 0.51]])
+    np.testing.assert_array_equal(
+        median_time(curves, np.array([30.0, 60.0, 90.0])), [60.0, 30.0, np.nan]
+    )
+
+
+def test_the_median_of_a_curve_without_intervals_is_not_reached() -> None:
+    assert np.isnan(median_time(np.empty((2, 0)), np.empty(0))).all()
