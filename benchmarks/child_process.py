@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -28,22 +29,27 @@ class ProgramError(RuntimeError):
 
 def run_program(arguments: Sequence[str], *, limit_seconds: float) -> str:
     """Run a program to its end and return what it printed."""
-    try:
-        done = subprocess.run(
-            arguments,
-            env=os.environ | _ONE_THREAD,
-            cwd=_ROOT,
-            capture_output=True,
-            text=True,
-            timeout=limit_seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ProgramError(f"stopped after {limit_seconds:.0f} s") from error
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    with subprocess.Popen(
+        arguments,
+        env=os.environ | _ONE_THREAD,
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as program:
+        try:
+            printed, complaints = program.communicate(timeout=limit_seconds)
+        except BaseException as error:
+            # The whole group: a contender may have started a program of its own, as R's does.
+            os.killpg(program.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise ProgramError(f"stopped after {limit_seconds:g} s") from error
+            raise
+    if program.returncode != 0:
+        last = (complaints.strip().splitlines() or ["no message"])[-1]
         raise ProgramError(f"failed: {last}")
-    return done.stdout
+    return printed
 
 
 def run_module(module: str, *arguments: str, limit_seconds: float) -> str:

@@ -152,10 +152,8 @@ def _headline(
         return Headline(target, "–", None)
     texts = [f"{ratios[name]:.3g}" for name in names]
     if len(names) > 1:
-        texts = [
-            f"{CONTENDERS[name].label.split(', ')[1]} {text}"
-            for name, text in zip(names, texts, strict=True)
-        ]
+        links = [CONTENDERS[name].model for name in names]
+        texts = [f"{link} {text}" for link, text in zip(links, texts, strict=True)]
     return Headline(target, ", ".join(texts), held)
 
 

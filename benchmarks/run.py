@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -37,6 +39,13 @@ from benchmarks.tables import Table, headline_table, label_of, problem_table
 
 RESULTS = Path("bench-results")
 _REFERENCE_SECONDS = 1800.0
+_BAR = (
+    SpinnerColumn(),
+    TextColumn("{task.description}"),
+    BarColumn(),
+    MofNCompleteColumn(),
+    TimeElapsedColumn(),
+)
 
 Announce = Callable[[str], None]
 
@@ -58,6 +67,7 @@ def run_problem(
             result = Result(problem.name, name, repeat, problem.repeats, quick, left_out=reason)
             if reason is None:
                 result = _run_once(result, folder, optimum, limit_seconds)
+                reason = result.left_out  # what failed or took too long once is not tried again
             yield result
 
 
@@ -130,24 +140,14 @@ def run_all(
     with (
         tempfile.TemporaryDirectory(prefix="benchmark-") as directory,
         out.open("w", encoding="utf-8") as lines,
-        Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-        ) as progress,
+        Progress(*_BAR, console=console) as progress,
     ):
         runs = sum(len(problem.contenders) * problem.repeats for problem in problems)
         bar = progress.add_task("", total=runs)
         for problem in problems:
-
-            def announce(step: str, name: str = problem.name) -> None:
-                progress.update(bar, description=f"{name} · {step}")
-
-            announce("")
+            announce = partial(_announce, progress, bar, problem)
             if problem.task == "imports":
+                announce("whole processes")
                 found = run_start_up(problem, quick=quick)
             else:
                 found = run_problem(
@@ -158,12 +158,15 @@ def run_all(
                     announce=announce,
                 )
             for result in found:
-                stamped = replace(result, machine=machine)
-                lines.write(stamped.to_line() + "\n")
+                results.append(replace(result, machine=machine))
+                lines.write(results[-1].to_line() + "\n")
                 lines.flush()
-                results.append(stamped)
                 progress.advance(bar)
     return results
+
+
+def _announce(progress: Progress, bar: TaskID, problem: Problem, step: str) -> None:
+    progress.update(bar, description=f"{problem.name} · {step}")
 
 
 def describe_machine() -> str:
@@ -183,7 +186,18 @@ def tables_of(results: Sequence[Result]) -> list[Table]:
     best = best_of_repeats(results)
     names = dict.fromkeys(result.problem for result in results)
     tables = [problem_table(PROBLEMS[name], best) for name in names]
-    return [*tables, headline_table(headlines(best))]
+    return [
+        *tables,
+        headline_table(headlines(best), quick=any(result.quick for result in results)),
+    ]
+
+
+def provenance(results: Sequence[Result]) -> str:
+    """Say where the numbers come from: processor, versions, threads."""
+    versions = {name: text for result in results for name, text in result.versions.items()}
+    machines = dict.fromkeys(result.machine for result in results)
+    libraries = "".join(f", {name} {text}" for name, text in sorted(versions.items()))
+    return f"One thread, {' and '.join(machines)}{libraries}."
 
 
 def _newest_results() -> Path:
@@ -231,11 +245,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="print a stored run (default: the newest) as Markdown, and run nothing",
     )
     given = parser.parse_args(arguments)
-    console = Console()
+    # A file or a pipe has no width of its own, and the tables are wide.
+    console = Console(width=None if sys.stdout.isatty() else 150)
     if given.markdown is not None:
         file = _newest_results() if given.markdown == Path() else given.markdown
         results = read_results(file)
         print("\n".join(table.markdown() for table in tables_of(results)))
+        print(provenance(results))
         return 0
     out = given.out or RESULTS / f"{datetime.now():%Y-%m-%d-%H%M%S}.jsonl"
     problems = _chosen(given.problems, given.contenders, quick=given.quick)
@@ -244,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     for table in tables_of(results):
         table.show(console)
-    console.print(f"Written to {out}: {describe_machine()}, one thread.")
+    console.print(f"{provenance(results)} Written to {out}.", highlight=False)
     return 0
 
 

@@ -63,7 +63,7 @@ def problem_table(problem: Problem, results: Results) -> Table:
         ("bytes up", lambda result: _bytes_text(result.bytes_up)),
         ("bytes down", lambda result: _bytes_text(result.bytes_down)),
         ("max coef. diff.", lambda result: _tiny_text(result.coefficient_difference)),
-        ("max s.e. diff.", lambda result: _tiny_text(result.standard_error_difference)),
+        ("max s.e. diff.", _standard_errors_text),
         (
             "c-index",
             lambda result: (
@@ -79,9 +79,11 @@ def problem_table(problem: Problem, results: Results) -> Table:
     return Table(_title(problem, found), ["", *kept], rows, _notes(problem, found))
 
 
-def headline_table(headlines: Sequence[Headline]) -> Table:
-    """Print each target beside what was measured."""
+def headline_table(headlines: Sequence[Headline], *, quick: bool) -> Table:
+    """Print each target beside what was measured; a quick run keeps and breaks none."""
     held = {True: "yes", False: "NO", None: "not run"}
+    if quick:
+        held |= {True: "quick", False: "quick"}
     rows = [(line.target, line.measured, held[line.held]) for line in headlines]
     return Table("Targets", ["target", "measured", "held?"], rows)
 
@@ -123,6 +125,12 @@ def _number_text(value: float | None) -> str:
 
 def _tiny_text(value: float | None) -> str:
     return _NONE if value is None else f"{value:.0e}"
+
+
+def _standard_errors_text(result: Result) -> str:
+    if result.coefficient_difference is not None and result.standard_error_difference is None:
+        return "none given"
+    return _tiny_text(result.standard_error_difference)
 
 
 def _count_text(value: int | None) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from fedcox.analysis.fitted import (
+    NORMAL_975,
     BaselineInterval,
     CenterRow,
     Coefficient,
@@ -52,12 +53,16 @@ def estimated(name: str, coef: float, se: float, *, mean: float, sd: float) -> C
         se=se,
         z=z,
         p=float(2 * norm.sf(abs(z))),
-        ratio=math.exp(coef),
-        ratio_low=math.exp(coef - 1.959963984540054 * se),
-        ratio_high=math.exp(coef + 1.959963984540054 * se),
+        ratio=_exp(coef),
+        ratio_low=_exp(coef - NORMAL_975 * se),
+        ratio_high=_exp(coef + NORMAL_975 * se),
         mean=mean,
         sd=sd,
     )
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf
 
 
 def not_estimated(name: str, note: str, *, mean: float = 1.0) -> Coefficient:
@@ -111,7 +116,8 @@ def separated() -> FittedStudy:
         estimated("dose", 18.2, 4100.0, mean=0.4, sd=0.2),
         indicator("treated", -19.0, 2900.0, share=0.3),
     )
-    rows = (replace(rows[0], ratio_high=None, ratio_low=0.0), rows[1])
+    # As it comes back from fit.json, which knows no infinity.
+    rows = (replace(rows[0], ratio_high=None), rows[1])
     fitted = fitted_study(_numbers_study(["dose", "treated"]), rows, np.array([1.0, 2.0, 5.0]))
     baseline = (
         replace(fitted.baseline[0], alpha=None, hazard=0.0, events=0),
@@ -153,7 +159,7 @@ def fitted_study(
     centers: int = 5,
     patients: int = 1200,
 ) -> FittedStudy:
-    """Counts, baseline, convergence and ledger that go with these coefficients and intervals."""
+    """Counts, baseline, convergence and ledger to go with coefficients and intervals."""
     rng = np.random.default_rng(2020)
     shares = rng.dirichlet(np.full(centers, 2.0))
     sizes = np.maximum(1, np.rint(shares * patients)).astype(int)
@@ -174,7 +180,7 @@ def fitted_study(
                 name=name,
                 patients=int(sizes[i]),
                 events=int(events[i].sum()),
-                dropped={"missing values": i} if i % 2 else {},
+                dropped={"missing values": i % 7} if i % 2 else {},
                 interval_at_risk=at_risk[i].astype(float).tolist(),
                 interval_events=events[i].tolist(),
             )
@@ -228,12 +234,17 @@ def _follow_up(
 
 
 def _ledger(names: list[str], intervals: int, columns: int) -> tuple[LedgerRow, ...]:
-    curvature = 1 + intervals + columns + intervals * (columns + 1) + columns * (columns + 1) // 2
+    curvature = (
+        1 + intervals + columns + intervals * (columns + 1) + columns * (columns + 1) // 2
+    )
     asked = [
         (1, "longest follow-up", 1, 0),
         (2, "interval counts", 2 * intervals, 2),
         (2, "covariate sums", 2 * columns, 0),
-        *((2 + i, "loss, gradient, curvature", curvature, intervals + columns) for i in range(1, 6)),
+        *(
+            (2 + i, "loss, gradient, curvature", curvature, intervals + columns)
+            for i in range(1, 6)
+        ),
     ]
     return tuple(
         LedgerRow(number, name, query, up, 8 * up, down, 8 * down)

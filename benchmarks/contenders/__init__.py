@@ -23,13 +23,13 @@ def _ours() -> dict[str, Contender]:
     entrants = {}
     for link in ours.LINKS:
         ways = {
-            f"fedcox_{link}": (f"fedcox, {link}", partial(ours.prepare, link=link)),
+            f"fedcox_{link}": (f"fedcox {link}", partial(ours.prepare, link=link)),
             f"fedcox_{link}_one_center": (
-                f"fedcox, {link}, one center",
+                f"fedcox {link}, one center",
                 partial(ours.prepare_centers, link=link, together=True),
             ),
             f"fedcox_{link}_centers": (
-                f"fedcox, {link}, many centers",
+                f"fedcox {link}, many centers",
                 partial(ours.prepare_centers, link=link, together=False),
             ),
         }
@@ -41,19 +41,19 @@ def _ours() -> dict[str, Contender]:
 CONTENDERS: Mapping[str, Contender] = {
     **_ours(),
     "lifelines": Contender(
-        "lifelines CoxPHFitter", lifelines.prepare, distribution="lifelines", model="cox"
+        "lifelines", lifelines.prepare, distribution="lifelines", model="cox"
     ),
     "scikit_survival": Contender(
-        "scikit-survival CoxPHSurvivalAnalysis",
+        "scikit-survival",
         scikit_survival.prepare,
         distribution="scikit-survival",
         model="cox",
     ),
     "statsmodels": Contender(
-        "statsmodels PHReg", statsmodels.prepare, distribution="statsmodels", model="cox"
+        "statsmodels", statsmodels.prepare, distribution="statsmodels", model="cox"
     ),
     "stacked_sklearn": Contender(
-        "stack + scikit-learn LogisticRegression",
+        "stack + scikit-learn",
         stacked_sklearn.prepare,
         distribution="scikit-learn",
         model="logit",

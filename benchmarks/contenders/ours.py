@@ -18,10 +18,8 @@ LINKS: tuple[Link, ...] = ("cloglog", "logit")
 
 def prepare(problem: Problem, patients: Patients, *, link: Link) -> Callable[[], Outcome]:
     """Fit the scikit-learn estimator on all patients."""
-    if problem.width is None:
-        model = fedcox.DiscreteTimeCox(times="events", link=link)
-    else:
-        model = fedcox.DiscreteTimeCox(width=problem.width, horizon=FOLLOW_UP_DAYS, link=link)
+    horizon = None if problem.width is None else FOLLOW_UP_DAYS  # no width: every event time
+    model = fedcox.DiscreteTimeCox(width=problem.width, horizon=horizon, link=link)
 
     def run() -> Outcome:
         model.fit(patients.covariates, (patients.time, patients.event))

@@ -41,6 +41,14 @@ class Coefficient:
     sd: float
     note: str = ""
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The ratio's 95 % interval; an end beyond all numbers is zero or infinite."""
+        if self.coef is None or self.se is None:
+            return None
+        low = 0.0 if self.ratio_low is None else self.ratio_low
+        return low, np.inf if self.ratio_high is None else self.ratio_high
+
 
 @dataclass(frozen=True)
 class BaselineInterval:

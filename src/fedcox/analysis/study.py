@@ -134,8 +134,8 @@ class Study(Table):
     def to_dict(self) -> dict[str, Any]:
         """The tables of the study file, defaults filled in, ready for JSON."""
         tables = self.model_dump(mode="json", exclude_none=True)
-        if "event_value" not in self.outcome.model_fields_set:
-            tables["outcome"]["censored_value"] = self.schema.censored_value
+        coding = {"censored_value": self.schema.censored_value}
+        tables["outcome"] = self.outcome.model_copy(update=coding).model_dump(exclude_none=True)
         tables["covariates"] = {entry.pop("name"): entry for entry in tables["covariates"]}
         return tables
 
@@ -145,7 +145,7 @@ class Study(Table):
 
     def __eq__(self, other: object) -> bool:
         """Equal plans are equal, however they were written."""
-        return isinstance(other, Study) and self.to_dict() == other.to_dict()
+        return isinstance(other, Study) and self.to_toml() == other.to_toml()
 
     def __hash__(self) -> int:
         return hash(self.to_toml())

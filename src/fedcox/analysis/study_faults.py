@@ -53,7 +53,7 @@ def sentences(error: ValidationError, tables: Mapping[str, Any]) -> list[str]:
     names = _covariate_names(tables.get("covariates"))
     found: dict[str, None] = {}  # a set that keeps the order
     for details in error.errors(include_url=False, include_context=True):
-        found[_sentence(details, names, tables)] = None
+        found[_sentence(details, names)] = None
     return list(found)
 
 
@@ -63,10 +63,10 @@ def _covariate_names(covariates: Any) -> list[str]:
     return []
 
 
-def _sentence(details: ErrorDetails, names: Sequence[str], tables: Mapping[str, Any]) -> str:
+def _sentence(details: ErrorDetails, names: Sequence[str]) -> str:
     kind, location = details["type"], details["loc"]
     if kind == "extra_forbidden":
-        return _unknown_key(location, names, tables)
+        return _unknown_key(location, names)
     where = _where(location, names)
     if kind == "missing":
         return f"{where}: missing; {_purpose(location)}."
@@ -120,17 +120,14 @@ def _unknown_choice(where: str, details: ErrorDetails) -> str:
     """A word that is not on a key's list; for solvers and covariates the list of kinds."""
     context = details.get("ctx", {})
     if details["type"] == "literal_error":
-        found, expected = str(details["input"]), str(context["expected"])
+        found, expected = details["input"], str(context["expected"])
     else:
-        key = str(context["discriminator"]).strip("'")
-        found, expected, where = (
-            str(context["tag"]),
-            str(context["expected_tags"]),
-            f"{where} {key}",
-        )
+        found, expected = context["tag"], str(context["expected_tags"])
+        where = f"{where} {str(context['discriminator']).strip(chr(39))}"
     allowed = [word.strip(" '") for word in expected.replace(" or ", ",").split(",")]
     words = listed([f'"{word}"' for word in allowed], joint="or")
-    return f'{where}: found "{found}"; {words} is needed.{did_you_mean(found, allowed)}'
+    hint = did_you_mean(str(found), allowed)
+    return f"{where}: found {_shown(found)}; {words} is needed.{hint}"
 
 
 def _covariate_without_type(where: str, name: str, settings: Any) -> str:
@@ -152,9 +149,7 @@ def _dotted_name(name: str, settings: Any) -> str:
     return _dotted_name(dotted, settings[inner[0]]) or dotted
 
 
-def _unknown_key(
-    location: Sequence[int | str], names: Sequence[str], tables: Mapping[str, Any]
-) -> str:
+def _unknown_key(location: Sequence[int | str], names: Sequence[str]) -> str:
     key = str(location[-1])
     allowed = _keys_at(location)
     if len(location) == 1:

@@ -58,6 +58,8 @@ def _covariates(covariates: Any) -> Iterator[str]:
     if isinstance(covariates, Mapping):
         for name, settings in covariates.items():
             if isinstance(settings, Mapping):
+                if "name" in settings:
+                    yield f"[covariates] {name} name: unknown key; the column's name is {name}."
                 yield from _range(name, settings)
                 yield from _levels(name, settings)
 

@@ -37,7 +37,9 @@ def even_sizes(patients: int, centers: int) -> IntArray:
     """Sizes that differ by one patient at most."""
     _check(patients, centers)
     whole, rest = divmod(patients, centers)
-    return np.full(centers, whole, dtype=np.int64) + (np.arange(centers) < rest)
+    sizes: IntArray = np.full(centers, whole, dtype=np.int64)
+    sizes[:rest] += 1
+    return sizes
 
 
 def unequal_sizes(patients: int, centers: int, *, rng: np.random.Generator) -> IntArray:
@@ -45,7 +47,7 @@ def unequal_sizes(patients: int, centers: int, *, rng: np.random.Generator) -> I
     _check(patients, centers)
     weights = np.sort(rng.gamma(2.0, size=centers))[::-1]
     shares = (patients - centers) * weights / weights.sum()
-    sizes = 1 + np.floor(shares).astype(np.int64)
+    sizes: IntArray = 1 + np.floor(shares).astype(np.int64)
     sizes[: patients - int(sizes.sum())] += 1  # what rounding left over, one by one
     return sizes
 

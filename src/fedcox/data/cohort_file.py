@@ -26,6 +26,7 @@ TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
 _WHAT_A_FILE_HOLDS = "The first line names the columns; one line per patient follows."
+_OPEN_QUOTE = "Check that every quotation mark that is opened is also closed."
 _DELIMITERS = (",", ";", "\t", "|")
 _END = "fedcox end of file"
 _LARGEST_BLOCK = 1 << 30  # bytes; pyarrow counts a block's bytes in 32 bits
@@ -51,7 +52,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
         raise CohortError(f"{file}: this is a folder; one file of patients is needed.")
     if suffix not in TEXT_SUFFIXES + PARQUET_SUFFIXES:
         raise CohortError(
-            f"{file}: files ending in '{suffix}' are not read.",
+            f"{file}: this kind of file is not read.",
             ["Save the table as CSV (.csv, .tsv, .txt) or as Parquet (.parquet, .pq)."],
         )
     content = _content(file)
@@ -93,7 +94,11 @@ def _parquet(file: Path, content: bytes) -> pd.DataFrame:
 def _delimited(file: Path, content: bytes) -> pd.DataFrame:
     text = _utf8(file, content)
     delimiter = _delimiter(text)
-    names = [name.strip() for name in next(csv.reader(_lines(text), delimiter=delimiter))]
+    try:
+        header = next(csv.reader(_lines(text), delimiter=delimiter))
+    except csv.Error:  # a quotation mark left open makes one name of the whole file
+        raise CohortError(_not_a_table(file), [_OPEN_QUOTE]) from None
+    names = [name.strip() for name in header]
     table = _parsed(file, text, delimiter, len(names))
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
     frame.columns = pd.Index(names)
@@ -128,7 +133,7 @@ def _utf8(file: Path, content: bytes) -> bytes:
 
 def _lines(text: bytes) -> Iterator[str]:
     """The lines one by one, since the header is all that is wanted of a large file."""
-    return io.TextIOWrapper(io.BytesIO(text.lstrip()), encoding="utf-8", newline="")
+    return io.TextIOWrapper(io.BytesIO(text.lstrip(b"\r\n")), encoding="utf-8", newline="")
 
 
 def _delimiter(text: bytes) -> str:
@@ -171,14 +176,11 @@ def _parsed(file: Path, text: bytes, delimiter: str, columns: int) -> Any:
     except pa.ArrowException:
         table = None
     if table is None or table.num_rows < 2 or table.column(0)[-1].as_py() != _END:
-        raise CohortError(
-            f"{file}: this file cannot be taken apart into rows and columns.",
-            ["Check that every quotation mark that is opened is also closed."],
-        )
+        raise CohortError(_not_a_table(file), [_OPEN_QUOTE])
     if uneven:
         found = counted(len(uneven), "row has", "rows have")
         raise CohortError(
-            f"{file}: this file cannot be taken apart into rows and columns.",
+            _not_a_table(file),
             [
                 f"{found} more or fewer cells than the header, which has {columns} "
                 f"({places(uneven, noun='row')}, where the header is row 1 and blank lines do "
@@ -186,6 +188,10 @@ def _parsed(file: Path, text: bytes, delimiter: str, columns: int) -> Any:
             ],
         )
     return table.slice(1, table.num_rows - 2)
+
+
+def _not_a_table(file: Path) -> str:
+    return f"{file}: this file cannot be taken apart into rows and columns."
 
 
 def _without_blank_rows(frame: pd.DataFrame) -> pd.DataFrame:

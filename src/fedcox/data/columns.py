@@ -7,7 +7,7 @@ read at once and a faulty one is still explained cell by cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,11 @@ class Distinct:
 
     codes: IntArray  # MISSING where the cell is empty
     texts: tuple[str, ...]
+
+    def rows_where(self, told: Callable[[str], bool], *, gaps: bool) -> BoolArray:
+        """The patients whose value is told by its text; `gaps` for those without a value."""
+        by_code = np.array([*map(told, self.texts), gaps], dtype=np.bool_)
+        return by_code[self.codes]  # MISSING is the last
 
 
 def read_numbers(column: Column) -> Numbers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,10 @@ from fedcox.data.columns import MISSING, UNKNOWN, distinct_values, read_levels
 from fedcox.data.faults import TableFaults
 from fedcox.data.outcome import read_event, read_time
 from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
-from fedcox.data.spelling import is_missing
+from fedcox.data.spelling import canonical, is_missing, is_number
 from fedcox.data.wording import counted, listed, quoted
 from fedcox.errors import CohortError
-from fedcox.survival.cohort import BoolArray, Cohort, FloatArray
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 
 ZERO_TIME = "zero follow-up time"
 MISSING_VALUES = "missing values"
@@ -37,8 +38,7 @@ def cohort_from_frame(
     frame: pd.DataFrame, schema: CohortSchema, *, source: str
 ) -> LoadedCohort:
     """Check a table and encode it; every fault is raised at once, under the source's name."""
-    patients = _read_patients(frame, schema, source)
-    return patients.part(np.ones(len(frame), dtype=np.bool_))
+    return _read_patients(frame, schema, source).part(None)
 
 
 def cohorts_by_center(
@@ -50,13 +50,16 @@ def cohorts_by_center(
     over all of them. A center may end up empty when the study's rules leave out its patients.
     """
     patients = _read_patients(frame, schema, source, center=center)
-    column = TableFaults(frame, source).column(center)
-    distinct = distinct_values(column)
-    names = sorted(
-        ((text, code) for code, text in enumerate(distinct.texts) if not is_missing(text)),
-        key=lambda pair: _natural(pair[0]),
-    )
-    return {name: patients.part(distinct.codes == code) for name, code in names}
+    distinct = distinct_values(TableFaults(frame, source).column(center))
+    # A file says 3.0 where a table says 3: one center, one name.
+    spelt = [canonical(text) if is_number(text) else text for text in distinct.texts]
+    names = sorted(set(spelt), key=_natural)
+    ranks = {name: rank for rank, name in enumerate(names)}
+    center_of = np.array([ranks[name] for name in spelt], dtype=np.int64)[distinct.codes]
+    order = np.argsort(center_of, kind="stable")
+    ends = np.cumsum(np.bincount(center_of, minlength=len(names)))
+    parts = np.split(order, ends[:-1])
+    return {name: patients.part(rows) for name, rows in zip(names, parts, strict=True)}
 
 
 def encode_covariates(frame: pd.DataFrame, schema: CohortSchema, *, source: str) -> FloatArray:
@@ -81,19 +84,27 @@ class _Patients:
     zero_time: BoolArray  # to be dropped for it
     incomplete: BoolArray  # to be dropped for it, and not already for the time
 
-    def part(self, rows: BoolArray) -> LoadedCohort:
-        keep = ~(self.zero_time | self.incomplete)
-        chosen = rows & keep
-        number = np.cumsum(keep) - 1
-        everyone = bool(chosen.all())  # then the large matrix need not be copied
+    @cached_property
+    def kept(self) -> BoolArray:
+        return ~(self.zero_time | self.incomplete)
+
+    @cached_property
+    def number(self) -> IntArray:
+        """The place of each patient among those kept."""
+        return np.cumsum(self.kept) - 1
+
+    def part(self, rows: IntArray | None) -> LoadedCohort:
+        """The patients of these rows, or of all."""
+        everyone = slice(None) if rows is None else rows
+        if rows is None and self.kept.all():
+            chosen: slice | IntArray = everyone  # the large matrix need not be copied
+        else:
+            chosen = np.flatnonzero(self.kept) if rows is None else rows[self.kept[rows]]
         cohort = Cohort(
-            self.covariates if everyone else self.covariates[chosen],
-            self.time[chosen],
-            self.event[chosen],
-            number[chosen],
+            self.covariates[chosen], self.time[chosen], self.event[chosen], self.number[chosen]
         )
         reasons = {ZERO_TIME: self.zero_time, MISSING_VALUES: self.incomplete}
-        counts = {reason: int((rows & mask).sum()) for reason, mask in reasons.items()}
+        counts = {reason: int(mask[everyone].sum()) for reason, mask in reasons.items()}
         return LoadedCohort(cohort, {reason: n for reason, n in counts.items() if n})
 
 
@@ -117,7 +128,7 @@ def _read_patients(
     incomplete = np.isnan(covariates).any(axis=1) if schema.missing == "drop" else nobody
     patients = _Patients(covariates, time, event, zero_time, incomplete & ~zero_time)
     if (zero_time | incomplete).all():
-        dropped = patients.part(~nobody).dropped
+        dropped = patients.part(None).dropped
         why = listed(f"{count:,} for {reason}" for reason, count in dropped.items())
         raise CohortError(faults.subject, [f"No patients are left after dropping {why}."])
     return patients
@@ -125,8 +136,7 @@ def _read_patients(
 
 def _check_identifier(faults: TableFaults, name: str) -> None:
     distinct = distinct_values(faults.column(name))
-    marks = np.array([is_missing(text) for text in distinct.texts] + [True], dtype=np.bool_)
-    missing = marks[distinct.codes]
+    missing = distinct.rows_where(is_missing, gaps=True)
     times_seen = np.bincount(distinct.codes[~missing], minlength=len(distinct.texts) + 1)
     repeated = (times_seen[distinct.codes] > 1) & ~missing
     faults.add_rows(name, missing, "patient without an id", "patients without an id")
@@ -142,10 +152,9 @@ def _check_identifier(faults: TableFaults, name: str) -> None:
 
 def _check_center(faults: TableFaults, name: str) -> None:
     distinct = distinct_values(faults.column(name))
-    marks = np.array([is_missing(text) for text in distinct.texts] + [True], dtype=np.bool_)
     faults.add_rows(
         name,
-        marks[distinct.codes],
+        distinct.rows_where(is_missing, gaps=True),
         "patient has no center",
         "patients have no center",
         advice="fill the column for every patient",
@@ -213,14 +222,24 @@ def _fill_category(
         target[:, position] = codes == column.levels.index(level)
     missing: BoolArray = codes == MISSING
     target[missing] = np.nan
-    faults.add_rows(
-        column.name,
-        codes == UNKNOWN,
-        "patient has a level the study does not know",
-        "patients have a level the study does not know",
-        advice=f"the study's levels are {quoted(column.levels)}",
-    )
+    unknown: BoolArray = codes == UNKNOWN
+    if unknown.any():
+        faults.add_rows(
+            column.name,
+            unknown,
+            "patient has a level the study does not know",
+            "patients have a level the study does not know",
+            advice=f"the study's levels are {quoted(column.levels)}"
+            + _case_hint(faults.column(column.name)[unknown], column),
+        )
     return missing
+
+
+def _case_hint(unknown: pd.Series, column: CategoryColumn) -> str:
+    """How many unknown levels would be known if "Male" were "male"."""
+    folded = read_levels(unknown.astype(str).str.lower(), [lv.lower() for lv in column.levels])
+    count = int((folded >= 0).sum())
+    return f" ({count:,} of them in other upper and lower case)" if count else ""
 
 
 def _natural(text: str) -> tuple[int, float, str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedcox.data.columns import Numbers, read_numbers
-from fedcox.data.wording import columns_there, counted, did_you_mean, places
+from fedcox.data.wording import columns_there, counted, did_you_mean, places, seem_values
 from fedcox.errors import CohortError
 from fedcox.survival.cohort import BoolArray
 
@@ -55,8 +55,9 @@ class TableFaults:
         """Each named column must be there, once."""
         absent = [name for name in dict.fromkeys(names) if name not in self._labels]
         for name in absent:
-            hint = did_you_mean(name, [label for label in self._labels if label not in names])
-            self.add(f"Column '{name}' is missing.{self._safe(hint)}")
+            others = [label for label in self._labels if label not in names]
+            hint = "" if seem_values(self._labels) else did_you_mean(name, others)
+            self.add(f"Column '{name}' is missing.{hint}")
         if absent:
             self.add(columns_there(self._labels))
         for name in dict.fromkeys(names):
@@ -65,9 +66,6 @@ class TableFaults:
                     f"Column '{name}' is there {self._labels.count(name)} times: "
                     "rename or remove all but one."
                 )
-
-    def _safe(self, hint: str) -> str:
-        return hint if "'" in columns_there(self._labels) else ""
 
     def numbers(self, column: str) -> Numbers:
         """Read a column of numbers and note the cells that are none, or infinite."""

@@ -48,20 +48,19 @@ def read_event(faults: TableFaults, schema: CohortSchema) -> BoolArray:
     if not faults.has(schema.event):
         return np.empty(0, dtype=np.bool_)
     distinct = distinct_values(faults.column(schema.event))
-    spellings = [canonical(text) for text in distinct.texts]
     event_value = canonical(schema.event_value)
     known = {event_value}
     if schema.censored_value is not None:
         known.add(canonical(schema.censored_value))
-    gaps = [
-        text not in known and is_missing(cell)
-        for text, cell in zip(spellings, distinct.texts, strict=True)
-    ]
-    others = {text for text, gap in zip(spellings, gaps, strict=True) if not gap} - known
+
+    def is_gap(text: str) -> bool:
+        return is_missing(text) and canonical(text) not in known
+
+    others = {canonical(text) for text in distinct.texts if not is_gap(text)} - known
     if schema.censored_value is None and len(others) == 1:
         others = set()
-    strange = np.array([text in others for text in spellings] + [False], dtype=np.bool_)
-    missing = np.array([*gaps, True], dtype=np.bool_)[distinct.codes]
+    missing = distinct.rows_where(is_gap, gaps=True)
+    strange = distinct.rows_where(lambda text: canonical(text) in others, gaps=False)
     faults.add_rows(
         schema.event,
         missing,
@@ -71,18 +70,21 @@ def read_event(faults: TableFaults, schema: CohortSchema) -> BoolArray:
     )
     need = _event_coding(schema, len(others))
     faults.add_rows(
-        schema.event, strange[distinct.codes], f"patient has {need}", f"patients have {need}"
+        schema.event,
+        strange,
+        f"patient has {need}",
+        f"patients have {need}",
+        advice="the study's [outcome] must say how the files code it",
     )
-    is_event = np.array([text == event_value for text in spellings] + [False], dtype=np.bool_)
-    return is_event[distinct.codes]
+    return distinct.rows_where(lambda text: canonical(text) == event_value, gaps=False)
 
 
 def _event_coding(schema: CohortSchema, others: int) -> str:
     event = _shown(schema.event_value)
     if schema.censored_value is None:
         return (
-            f"one of {others} values beside the study's event_value = {event}; only one other "
-            "value can mean censored"
+            f"one of {others} values beside the study's event_value = {event}, where only one "
+            "other value can mean censored"
         )
     return (
         f"a value that is neither the study's event_value = {event} nor its "

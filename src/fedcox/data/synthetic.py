@@ -75,22 +75,15 @@ def simulate_paper_cohort(
     return SimulatedCohort(cohort, coefficients)
 
 
-def simulate_paper_table(
-    patients: int,
-    columns: int,
-    *,
-    rng: np.random.Generator,
-    hospital: IntArray,
-    censoring_bound: CensoringBound = "patient",
-) -> SimulatedTable:
-    """The paper's simulated patients as a table: patient, hospital, time, status, x1 … xP."""
-    simulated = simulate_paper_cohort(
-        patients, columns, rng=rng, censoring_bound=censoring_bound
-    )
-    names = [f"x{number}" for number in range(1, columns + 1)]
+def paper_table(simulated: SimulatedCohort, hospital: IntArray) -> SimulatedTable:
+    """The paper's simulated patients as a table: patient, hospital, time, status, x1 … xP.
+
+    `hospital` is a split of the patients, as `center_split` makes them.
+    """
     cohort = simulated.cohort
+    names = [f"x{number}" for number in range(1, cohort.columns + 1)]
     frame = pd.DataFrame(cohort.covariates, columns=names)
-    frame.insert(0, "patient", _identifiers(patients))
+    frame.insert(0, "patient", _identifiers(cohort.patients))
     frame.insert(1, "hospital", _hospital_names(hospital))
     frame.insert(2, "time", cohort.time)
     frame.insert(3, "status", cohort.event.astype(np.int64))
@@ -115,7 +108,7 @@ def simulate_hospitals(
     male = rng.uniform(size=patients) < 0.55
     # A latent severity cut at fixed points: hospitals with more of it see later stages.
     stage = np.digitize(rng.logistic(severity, 1.0), [-0.4, 0.5, 1.6])
-    marker = np.round(np.exp(rng.normal(0.2 + marker_shift, 0.6)), 2)
+    marker = np.exp(rng.normal(0.2 + marker_shift, 0.6)).round(2)
     log_ratio = _clinical_log_ratio(age, male, stage, marker)
     time, event = _clinical_follow_up(log_ratio, rng)
     frame = pd.DataFrame(
@@ -161,7 +154,7 @@ def _clinical_follow_up(
 
 
 def _joint_median(hazard: FloatArray) -> float:
-    """The time by which half of these patients have had the event: 1 − mean(e^(−u·hazard)) = ½."""
+    """The time u by which half have had the event: 1 − mean(exp(−u·hazard)) = ½."""
     low, high = 0.0, float(np.log(2.0) / hazard.min())
     for _ in range(200):
         middle = 0.5 * (low + high)
@@ -186,5 +179,5 @@ def _check_size(patients: int, columns: int) -> None:
     if patients < 1 or columns < 1:
         raise InputError(
             "These patients cannot be simulated.",
-            [f"At least one patient and one covariate are needed, not {patients} and {columns}."],
+            [f"One patient and one covariate are the least, not {patients} and {columns}."],
         )

@@ -49,15 +49,24 @@ def places(numbers: Sequence[int], *, noun: str) -> str:
     return f"{noun if len(numbers) == 1 else noun + 's'} {shown}{rest}"
 
 
-def columns_there(names: Sequence[str]) -> str:
-    """Which columns a table has; silent where its first line seems to be a patient.
+def seem_values(names: Sequence[str]) -> bool:
+    """Whether these column names look like a patient: a number, a date, a line break in one.
 
     A file without a header line has a patient's values where the names should be, and a
-    follow-up time among them: names that are numbers are not repeated to anyone.
+    follow-up time among them.
     """
+    return any(
+        is_number(name) or "\n" in name or not any(letter.isalpha() for letter in name)
+        for name in names
+        if name
+    )
+
+
+def columns_there(names: Sequence[str]) -> str:
+    """Which columns a table has; silent where its first line seems to be a patient."""
     if not names:
         return "There are no columns at all."
-    if any(is_number(name) for name in names):
+    if seem_values(names):
         return (
             f"There are {counted(len(names), 'column')}, some with a number for a name: "
             "the first line must hold the columns' names."

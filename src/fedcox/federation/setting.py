@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from fedcox.survival.cohort import BoolArray, Cohort
 from fedcox.survival.link import AbstractLink
-from fedcox.survival.risk_order import RiskOrder, order_by_risk
+from fedcox.survival.preparation import PreparedPatients, prepare
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 
@@ -16,8 +16,8 @@ from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 class Setting:
     """Grid, link, reading of censored intervals, scale, and which intervals are fitted.
 
-    A center gets it once and orders its patients by it; later questions only refer to it. That
-    order stays in the center and is forgotten with the setting.
+    A center gets it once and prepares its patients by it; later questions only refer to it. What
+    was prepared stays in the center and is forgotten with the setting.
     """
 
     grid: TimeGrid
@@ -25,7 +25,7 @@ class Setting:
     reading: CensoredInterval
     link: AbstractLink
     scaling: Scaling
-    _orders: WeakKeyDictionary[Cohort, RiskOrder] = field(
+    _prepared: WeakKeyDictionary[Cohort, PreparedPatients] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
 
@@ -43,12 +43,10 @@ class Setting:
         """How many numbers describe this setting: grid, active intervals, scale, two names."""
         return self.grid.numbers + int(self.active.size) + self.scaling.numbers + 2
 
-    def order(self, cohort: Cohort) -> RiskOrder:
-        """The cohort in risk order, made at the first question and kept."""
-        order = self._orders.get(cohort)
-        if order is None:
-            order = order_by_risk(
-                cohort, self.grid, self.reading, self.active, self.scaling
-            )
-            self._orders[cohort] = order
-        return order
+    def prepared(self, cohort: Cohort) -> PreparedPatients:
+        """The cohort ready to be summed over, made at the first question and kept."""
+        prepared = self._prepared.get(cohort)
+        if prepared is None:
+            prepared = prepare(cohort, self.grid, self.reading, self.active, self.scaling)
+            self._prepared[cohort] = prepared
+        return prepared

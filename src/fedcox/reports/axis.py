@@ -6,8 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedcox.reports.number_text import finite, ratio_text, short_text
+import numpy as np
 
+from fedcox.reports.number_text import ratio_text, short_text
+from fedcox.survival.cohort import FloatArray
+
+MOST_STEPS = 5
 SMALLEST_REACH = math.log(1.02)
 LARGEST_REACH = math.log(100)
 
@@ -29,9 +33,7 @@ class RatioAxis:
 
     def place(self, ratio: float) -> float:
         """Per cent of the width from the left, held within the axis."""
-        if ratio <= 0:
-            return 0.0
-        log_ratio = math.log(ratio) if math.isfinite(ratio) else math.inf
+        log_ratio = math.log(ratio) if ratio > 0 else -math.inf
         return round(min(100.0, max(0.0, 50 + 50 * log_ratio / self.reach)), 2)
 
 
@@ -46,18 +48,46 @@ def nice_step(span: float, most: int) -> float:
     )
 
 
-def time_ticks(last: float, *, most: int = 6) -> tuple[float, ...]:
-    """Ticks from zero up to `last`, which is above zero."""
-    step = nice_step(last, most)
-    return tuple(step * i for i in range(math.floor(last / step * (1 + 1e-9)) + 1))
+def equal_width(ends: FloatArray) -> float | None:
+    """The width of the intervals that end at `ends`, or None where they differ."""
+    if ends.size == 1:
+        return float(ends[0])
+    widths = np.diff(ends[:-1], prepend=0.0)  # the horizon may cut the last interval short
+    return float(widths[0]) if np.allclose(widths, widths[0]) else None
 
 
-def ratio_axis(bounds: Sequence[float | None]) -> RatioAxis:
-    """An axis that holds all `bounds`, or the clinically imaginable part of them."""
-    logs = [
-        abs(math.log(bound)) for value in bounds if (bound := finite(value)) and bound > 0
-    ]
-    reach = min(LARGEST_REACH, max(SMALLEST_REACH, 1.06 * max(logs, default=math.log(2))))
+def time_ticks(ends: FloatArray) -> tuple[float, ...]:
+    """Ticks from zero towards the last of `ends`.
+
+    On intervals of one width every tick is an interval's end: between the ends nobody knows
+    how many had the event.
+    """
+    last = float(ends[-1])
+    if last <= 0:  # the only event is at time zero
+        return (0.0,)
+    width = equal_width(ends)
+    if width is None:
+        step = nice_step(last, MOST_STEPS)
+    else:
+        rough = max(1.0, ends.size / MOST_STEPS)
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = width * next(
+            math.ceil(factor * power)
+            for factor in (1, 2, 3, 4, 5, 6, 8, 10)
+            if math.ceil(factor * power) >= rough
+        )
+    # A short last interval brings its own end: a tick may be at it, but not beyond it.
+    ticks = [step * i for i in range(math.floor(last / step * (1 + 1e-9)) + 1)]
+    return tuple(ticks) if len(ticks) > 1 else (0.0, last)
+
+
+def ratio_axis(points: Sequence[float], intervals: Sequence[tuple[float, float]]) -> RatioAxis:
+    """An axis that holds every point, and the intervals but for a few far longer than most."""
+    spans = sorted(max(_distance(low), _distance(high)) for low, high in intervals)
+    usual = spans[len(spans) // 2] if spans else math.log(2)
+    farthest = max((_distance(point) for point in points), default=0.0)
+    wanted = min(max(spans, default=usual), max(2 * usual, 1.25 * farthest))
+    reach = min(LARGEST_REACH, max(SMALLEST_REACH, 1.06 * wanted))
     axis = RatioAxis(reach, ())
     return RatioAxis(
         reach,
@@ -68,15 +98,21 @@ def ratio_axis(bounds: Sequence[float | None]) -> RatioAxis:
     )
 
 
+def _distance(ratio: float) -> float:
+    """How far a ratio is from one, in logs, up to the largest axis there is."""
+    return min(2 * LARGEST_REACH, abs(math.log(ratio)) if ratio > 0 else math.inf)
+
+
 def _ratio_ticks(reach: float) -> list[float]:
     if reach < math.log(3):
         low, high = math.exp(-reach), math.exp(reach)
         step = _unit_fraction(nice_step(high - low, 6))
         first = math.ceil((low - 1) / step)
         return [1 + step * i for i in range(first, math.floor((high - 1) / step) + 1)]
-    for upward in ((2.0, 5.0, 10.0, 20.0, 50.0), (3.0, 10.0, 30.0), (10.0, 100.0)):
+    for upward in ((2.0, 5.0, 10.0, 20.0, 50.0), (2.0, 10.0, 50.0), (10.0, 100.0)):
         within = [ratio for ratio in upward if math.log(ratio) <= reach * 0.97]
-        if len(within) <= 3:
+        # Labels need a tenth of the axis each.
+        if math.log(upward[0]) > 0.2 * reach and len(within) <= 3:
             return [*(1 / ratio for ratio in reversed(within)), 1.0, *within]
     return [0.1, 1.0, 10.0]
 
@@ -86,12 +122,12 @@ def _unit_fraction(step: float) -> float:
     return 1 / max(1, math.floor(1 / step + 1e-9))
 
 
-def power_ticks(low: float, high: float, *, most: int = 6) -> tuple[int, ...]:
-    """Exponents of ten from at or below `low` to at or above `high`; both above zero."""
+def power_ticks(low: float, high: float, *, most: int = 6) -> tuple[int, int, tuple[int, ...]]:
+    """Powers of ten around `low` and `high`, both above zero: first, last, the labelled."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     last = max(last, first + 1)
     step = math.ceil((last - first) / most)
-    return tuple(range(first, last + step, step))
+    return first, last, tuple(power for power in range(first, last + 1) if power % step == 0)
 
 
 def time_tick_marks(ticks: Sequence[float], last: float) -> tuple[Tick, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.axis import Tick, nice_step, power_ticks
-from fedcox.reports.number_text import count_text, finite, short_text
+from fedcox.reports.number_text import count_text, finite, power_text, short_text
 
 MOST_ROUNDS = 200
 MOST_DOTS = 40
@@ -34,14 +34,15 @@ def convergence_figure(fitted: FittedStudy) -> ConvergenceFigure | None:
     falling = [(number, value) for number, value in decrements if value > 0]
     if falling:
         values = [value for _, value in falling]
-        powers = power_ticks(min(values), max(values))
-        ticks = [(float(power), f"1e{power}" if power else "1") for power in powers]
+        bottom, top, powers = power_ticks(min(values), max(values))
+        ticks = [(float(power), power_text(power)) for power in powers]
         points = [(number, math.log10(value)) for number, value in falling]
-        return _figure("decrement", points, ticks, _alt("decrement", falling))
+        return _figure("decrement", points, (bottom, top), ticks, _alt("decrement", falling))
     losses = _known([(row.round, row.loss) for row in fitted.convergence])
     if not losses:
         return None
-    return _figure("loss", losses, _plain_ticks(losses), _alt("loss", losses))
+    ticks = _plain_ticks(losses)
+    return _figure("loss", losses, (ticks[0][0], ticks[-1][0]), ticks, _alt("loss", losses))
 
 
 def _known(points: Sequence[tuple[int, float | None]]) -> list[tuple[int, float]]:
@@ -67,11 +68,12 @@ def _plain_ticks(points: Sequence[tuple[int, float]]) -> list[tuple[float, str]]
 def _figure(
     quantity: str,
     points: Sequence[tuple[int, float]],
+    limits: tuple[float, float],
     ticks: Sequence[tuple[float, str]],
     alt: str,
 ) -> ConvergenceFigure:
     points = _thinned(points)
-    bottom, top = ticks[0][0], ticks[-1][0]
+    bottom, top = limits
     first, last = points[0][0], max(points[-1][0], points[0][0] + 1)
     places = [
         (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.analysis.fitted import CenterRow, FittedStudy
-from fedcox.reports.axis import nice_step
+from fedcox.reports.axis import equal_width, nice_step
 from fedcox.reports.center_choice import choose_centers
 from fedcox.reports.number_text import count_text, noun_text, short_text
 from fedcox.survival.cohort import FloatArray, IntArray
@@ -19,7 +19,7 @@ SMALL_CELL = 5
 
 @dataclass(frozen=True)
 class CenterBar:
-    """One center's counts, and its bar in per cent of the longest one."""
+    """One center's counts; its bar in per cent of the longest, events in per cent of it."""
 
     name: str
     patients: str
@@ -91,14 +91,14 @@ def center_bars(fitted: FittedStudy) -> CenterBars:
 
 def _bar(center: CenterRow, longest: int) -> CenterBar:
     patients, events = center.patients, center.events
-    dropped = ", ".join(f"{count} {why}" for why, count in center.dropped.items() if count)
+    dropped = ", ".join(f"{why}: {count:,}" for why, count in center.dropped.items() if count)
     return CenterBar(
         name=center.name,
         patients=count_text(patients),
         events=count_text(events),
         share=f"{100 * events / patients:.0f} %" if patients else "–",
         bar=round(100 * patients / longest, 2) if longest else 0.0,
-        event_bar=round(100 * events / longest, 2) if longest else 0.0,
+        event_bar=round(100 * events / patients, 2) if patients else 0.0,
         dropped=dropped,
     )
 
@@ -130,7 +130,7 @@ def _added(rows: Sequence[Sequence[float] | None], whole: bool) -> list[float] |
 def heat_map(fitted: FittedStudy) -> HeatMap:
     """Events and patients at risk per center and stretch of time."""
     ends = fitted.interval_ends
-    first = first_of_each_column(ends)
+    first, headings = joined_columns(ends)
     choice = choose_centers(fitted.centers)
     centers = list(choice.shown)
     if choice.rest:
@@ -146,7 +146,7 @@ def heat_map(fitted: FittedStudy) -> HeatMap:
     total_events = np.add.reduceat([row.events for row in fitted.baseline], first)
     total_begin = np.array([row.at_risk for row in fitted.baseline])[first]
     return HeatMap(
-        columns=_column_names(ends, first),
+        columns=headings,
         rows=tuple(
             HeatRow(name, _cells(events, at_risk, hottest))
             for (name, _, _), events, at_risk in zip(named, sums, begin, strict=True)
@@ -157,24 +157,21 @@ def heat_map(fitted: FittedStudy) -> HeatMap:
     )
 
 
-def first_of_each_column(ends: FloatArray) -> IntArray:
-    """The first interval of each column, so that at most `MOST_COLUMNS` columns remain.
+def joined_columns(ends: FloatArray) -> tuple[IntArray, tuple[str, ...]]:
+    """The first interval of each column, and each column's heading: the time it goes up to.
 
-    Intervals of one width are joined by the same number; others by about the same time.
+    At most `MOST_COLUMNS` columns. Intervals of one width are joined by the same number, single
+    instants by the same time.
     """
-    if ends.size <= MOST_COLUMNS:
-        return np.arange(ends.size, dtype=np.int64)
-    widths = np.diff(ends[:-1], prepend=0.0)  # the horizon may cut the last interval short
-    if np.allclose(widths, widths[0]):
-        return np.arange(0, ends.size, -(-ends.size // MOST_COLUMNS), dtype=np.int64)
-    step = nice_step(float(ends[-1]), MOST_COLUMNS)
-    stretch = np.ceil(ends / step * (1 - 1e-12))
-    return np.append(0, np.flatnonzero(np.diff(stretch)) + 1).astype(np.int64)
-
-
-def _column_names(ends: FloatArray, first: IntArray) -> tuple[str, ...]:
-    last = np.append(first[1:] - 1, ends.size - 1)
-    return tuple(short_text(float(ends[i])) for i in last)
+    if ends.size <= MOST_COLUMNS or equal_width(ends) is not None:
+        first = np.arange(0, ends.size, -(-ends.size // MOST_COLUMNS), dtype=np.int64)
+        last_ends = ends[np.append(first[1:] - 1, ends.size - 1)]
+    else:
+        step = nice_step(float(ends[-1]), MOST_COLUMNS)
+        stretch = np.ceil(ends / step * (1 - 1e-12))
+        first = np.append(0, np.flatnonzero(np.diff(stretch)) + 1).astype(np.int64)
+        last_ends = step * stretch[first]
+    return first, tuple(short_text(float(end)) for end in last_ends)
 
 
 def _cells(events: FloatArray, at_risk: FloatArray, hottest: float) -> tuple[HeatCell, ...]:

@@ -60,7 +60,7 @@ def time_axis(fitted: FittedStudy) -> TimeAxis:
     """Ticks from zero to the last interval's end, with patients and events over all centers."""
     ends = fitted.interval_ends
     last = _last(ends)
-    ticks = time_ticks(last)
+    ticks = time_ticks(ends)
     at_risk = np.array([row.at_risk for row in fitted.baseline])
     events = np.cumsum([row.events for row in fitted.baseline])
     # The interval that begins at a tick, or contains it; none begins at the last end.
@@ -95,9 +95,7 @@ def group_panels(fitted: FittedStudy) -> tuple[CurvePanel, ...]:
     ]
     numbers = [group for group in groups if group.reference is None]
     foremost = sorted(numbers, key=_p_of)[:MOST_NUMBERS]
-    panels = [
-        _category_panel(fitted, group) for group in groups if group.reference is not None
-    ]
+    panels = [_category_panel(fitted, group) for group in groups if group.reference is not None]
     return (*panels, *(_number_panel(fitted, group) for group in foremost))
 
 
@@ -173,7 +171,7 @@ def _curve(fitted: FittedStudy, label: str, x: FloatArray) -> Curve:
     ends, survival = fitted.interval_ends, fitted.survival_at(x)
     median = finite(float(median_time(survival[None, :], ends)[0]))
     unit = fitted.study.schema.unit
-    reached = np.searchsorted(ends, time_ticks(_last(ends)), side="right")
+    reached = np.searchsorted(ends, time_ticks(ends), side="right")
     return Curve(
         label=label,
         path=step_path(ends, survival),

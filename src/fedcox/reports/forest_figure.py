@@ -31,13 +31,16 @@ class ForestFigure:
 def forest_figure(fitted: FittedStudy) -> ForestFigure:
     """The bars in the order of the coefficients, on one axis with one at its centre."""
     rows = fitted.coefficients
-    axis = ratio_axis([bound for row in rows for bound in (row.ratio_low, row.ratio_high)])
+    axis = ratio_axis(
+        [row.ratio for row in rows if row.ratio is not None],
+        [row.interval for row in rows if row.interval is not None],
+    )
 
     def bar(row: Coefficient) -> ForestBar | None:
-        point, low = finite(row.ratio), finite(row.ratio_low)
-        if point is None or low is None or row.ratio_high is None:
+        point = finite(row.ratio)
+        if point is None or row.interval is None:
             return None
-        ends = axis.place(low), axis.place(row.ratio_high)
-        return ForestBar(axis.place(point), *ends, ends[0] <= 0, ends[1] >= 100)
+        low, high = (axis.place(bound) for bound in row.interval)
+        return ForestBar(axis.place(point), low, high, low <= 0, high >= 100)
 
     return ForestFigure(axis.ticks, tuple(bar(row) for row in rows))

@@ -89,3 +89,8 @@ def percent_text(share: float | None) -> str:
         return DASH
     percent = 100 * value
     return f"{percent:.1f} %" if 0 < percent < 9.95 else f"{percent:.0f} %"
+
+
+def power_text(power: int) -> str:
+    """A power of ten with a raised exponent."""
+    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -57,16 +57,18 @@ def ratio_rows(fitted: FittedStudy) -> list[RatioRow]:
 
 
 def _ratio_row(row: Coefficient, label: str, compares: str) -> RatioRow:
-    decimals = ratio_decimals(row.ratio_low, row.ratio_high)
-    low, high = ratio_text(row.ratio_low, decimals), ratio_text(row.ratio_high, decimals)
-    known = row.ratio_low is not None and row.ratio_high is not None
     p = finite(row.p)
+    decimals, interval = 2, DASH
+    if row.interval is not None:
+        decimals = ratio_decimals(*row.interval)
+        low, high = (ratio_text(bound, decimals) for bound in row.interval)
+        interval = f"{low} to {high}"
     return RatioRow(
         name=row.name,
         label=label,
         compares=compares,
         ratio=ratio_text(row.ratio, decimals),
-        interval=f"{low} to {high}" if known else DASH,
+        interval=interval,
         p=p_text(row.p),
         coef=_coefficient_text(row.coef),
         se=_coefficient_text(row.se),
@@ -79,7 +81,9 @@ def _coefficient_text(value: float | None) -> str:
     number = finite(value)
     if number is None:
         return DASH
-    return f"{number:.2g}" if 0 < abs(number) < 0.001 else f"{number:.3f}"
+    if 0 < abs(number) < 0.001:
+        return f"{number:.2g}"
+    return f"{number:.3f}" if abs(number) < 100 else f"{number:.4g}"
 
 
 def likelihood_ratio_text(fitted: FittedStudy) -> str | None:

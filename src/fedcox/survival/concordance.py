@@ -110,11 +110,8 @@ def _dense_ranks(ascending: FloatArray) -> IntArray:
 
 def _concordant_pairs(rank: IntArray, event: BoolArray) -> int:
     """Count pairs of an event and a later patient of lower rank, by merging blocks."""
-    patients = rank.size
-    marks = (rank << 2) | (
-        ~event << 1
-    )  # then one bit: does the patient stand in a later block?
-    if patients < 1 << 29:
+    marks = (rank << 2) | (~event << 1)  # the last bit is for the block
+    if rank.size < 1 << 29:
         return _places_moved(marks.astype(np.int32))
     return _places_moved(marks)
 
@@ -122,8 +119,8 @@ def _concordant_pairs(rank: IntArray, event: BoolArray) -> int:
 def _places_moved(marks: NDArray[np.signedinteger]) -> int:
     """Sort `marks` by merging neighbouring blocks, and add up the moves of earlier events.
 
-    The block's bit comes last and an event's bit is lower than a censoring's, so an event
-    moves past later patients of lower rank and never past one of equal rank.
+    A mark is the rank, one bit that is 0 for an event, and one that is 0 in the earlier block
+    of a pair: an event moves past later patients of lower rank, never past one of equal rank.
     """
     patients = marks.size
     moved = 0

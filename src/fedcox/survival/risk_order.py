@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sparse
 
-from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
+from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import TimeAtRisk
 
 _BLOCK = 2048  # rows scaled at a time: they stay in the cache between subtraction and division
 
@@ -103,35 +103,21 @@ class RiskOrder:
 
 
 def order_by_risk(
-    cohort: Cohort,
-    grid: TimeGrid,
-    reading: CensoredInterval,
-    active: BoolArray,
-    scaling: Scaling,
+    covariates: FloatArray, risk: TimeAtRisk, total: int, number: IntArray, scaling: Scaling
 ) -> RiskOrder:
-    """Order a cohort for fitting the intervals marked in `active` on scaled covariates."""
-    risk = grid.at_risk(cohort.time, cohort.event, reading)
-    before = np.concatenate([[0], np.cumsum(active)])  # active intervals before each interval
-    intervals = before[risk.intervals]
-    event = risk.event.copy()
-    event[event] = active[risk.intervals[event] - 1]
-    half = risk.half.copy()
-    half[half] = active[risk.intervals[half]]
-    total = int(before[-1])
+    """Order patients by their time at risk in `total` intervals, on scaled covariates."""
     # Small integers sort by counting; 16 bits are enough for every grid of intervals of one width.
-    key = (total - intervals).astype(np.int16 if total < 2**15 else np.int64)
+    key = (total - risk.intervals).astype(np.int16 if total < 2**15 else np.int64)
     order = np.argsort(key, kind="stable")
-    covariates = _scaled_rows(cohort.covariates, order, scaling)
-    intervals = intervals[order]
-    event, half = event[order], half[order]
+    intervals, event, half = risk.intervals[order], risk.event[order], risk.half[order]
     shape = (total, intervals.size)
     return RiskOrder(
-        covariates=covariates,
+        covariates=_scaled_rows(covariates, order, scaling),
         intervals=intervals,
         at_risk=_risk_set_sizes(intervals, total),
         events=Cells(np.flatnonzero(event), intervals[event] - 1, shape),
         halves=Cells(np.flatnonzero(half), intervals[half], shape) if half.any() else None,
-        number=cohort.number[order],
+        number=number[order],
     )
 
 

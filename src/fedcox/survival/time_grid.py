@@ -25,6 +25,16 @@ class TimeAtRisk:
     event: BoolArray
     half: BoolArray
 
+    def within(self, active: BoolArray) -> TimeAtRisk:
+        """The same counted in `active` intervals alone; the others no longer exist."""
+        before = np.concatenate([[0], np.cumsum(active)])
+        kept = np.concatenate([[False], active, [False]])
+        return TimeAtRisk(
+            before[self.intervals],
+            self.event & kept[self.intervals],  # the event is in the last interval at risk
+            self.half & kept[self.intervals + 1],  # the half one follows it
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class TimeGrid:
@@ -84,22 +94,21 @@ class TimeGrid:
         `reading` says what a patient censored inside an interval (or at an event time) counts
         there: `include` as at risk, like Cox's risk set; `exclude` not at all; `half` one half.
         """
-        beyond = time > self.horizon
+        happened = event & (time <= self.horizon)
         if self.width is None:
             own = np.searchsorted(self.edges, time, side="right")
             # Between two instants nobody is at risk of anything: all readings agree there.
-            touches = (own > 0) & (self.edges[np.maximum(own, 1) - 1] == time)
-            own = np.where(event & ~beyond, np.maximum(own, 1), own)
+            open_end = ~happened & (own > 0)
+            open_end &= self.edges[np.maximum(own, 1) - 1] == time
+            own = np.maximum(own, happened)
         else:
-            own = np.clip(_interval_of(time, self.width), 1, self.intervals)
-            touches = np.ones(time.shape, dtype=np.bool_)
-        happened = event & ~beyond
-        open_end = ~happened & ~beyond & touches
+            own = _interval_of(time, self.width)
+            own = np.minimum(np.maximum(own, 1), self.intervals)
+            open_end = ~happened & (time <= self.horizon)
         if reading == "include":
             return TimeAtRisk(own, happened, np.zeros(time.shape, dtype=np.bool_))
-        intervals = own - open_end
         half = open_end if reading == "half" else np.zeros(time.shape, dtype=np.bool_)
-        return TimeAtRisk(intervals, happened, half)
+        return TimeAtRisk(own - open_end, happened, half)
 
 
 def _interval_of(time: FloatArray, width: float) -> IntArray:

@@ -9,7 +9,7 @@ import numpy as np
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
-from fedcox.survival.derivatives import Derivatives, Detail, derivatives
+from fedcox.survival.derivatives import Derivatives, Detail
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class DerivativesAt(AbstractQuery[Derivatives]):
         return self.alpha.size + self.beta.size + (0 if self.batch is None else 4)
 
     def answer(self, cohort: Cohort) -> Derivatives:
-        order = self.setting.order(cohort)
+        patients = self.setting.prepared(cohort)
         if self.batch is not None:
-            order = order.draw(self.batch.numbers())
-        return derivatives(order, self.setting.link, self.alpha, self.beta, self.detail)
+            patients = patients.draw(self.batch.numbers())
+        return patients.derivatives(self.setting.link, self.alpha, self.beta, self.detail)
 
     def combine(self, left: Derivatives, right: Derivatives) -> Derivatives:
         return left + right

@@ -1,0 +1,85 @@
+"""A simulated study on disk: the plan, one file per hospital, and all of them in one file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from fedcox.analysis import atomic_folder
+from fedcox.analysis.study import Study
+from fedcox.data.synthetic import STAGES, SimulatedTable
+
+_OUR_FILES = re.compile(r"study\.toml|all\.csv|hospital_[0-9]+\.csv")
+
+
+def clinical_study() -> Study:
+    """The plan for `simulate_hospitals`."""
+    return Study(
+        study={"name": "simulated hospitals", "patient_id": "patient"},
+        outcome={"time": "time", "event": "status", "event_value": 1, "unit": "days"},
+        covariates={
+            "age": {"type": "number", "min": 0, "max": 120},
+            "sex": {"type": "category", "levels": ["female", "male"], "reference": "female"},
+            "stage": {"type": "category", "levels": list(STAGES), "reference": "I"},
+            "marker": {"type": "number", "min": 0},
+        },
+        grid={"width": 90, "horizon": 1800},
+    )
+
+
+def paper_study(columns: int) -> Study:
+    """The plan for the paper's section 6.1: its link, and every distinct event time."""
+    return Study(
+        study={"name": "simulated as in the paper", "patient_id": "patient"},
+        outcome={"time": "time", "event": "status", "event_value": 1, "unit": "units of time"},
+        covariates=[f"x{number}" for number in range(1, columns + 1)],
+        grid={"times": "events"},
+        model={"link": "logit"},
+    )
+
+
+def check_folder(folder: str | Path, *, overwrite: bool) -> None:
+    """Refuse a folder that exists, unless it holds a simulation that may be replaced."""
+    atomic_folder.check_folder(folder, overwrite=overwrite, is_ours=_is_ours, what="simulation")
+
+
+def write_simulation(
+    folder: str | Path,
+    study: Study,
+    simulated: SimulatedTable,
+    *,
+    overwrite: bool = False,
+    wrote: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Write the whole folder or nothing of it; `wrote` hears of each file."""
+    check_folder(folder, overwrite=overwrite)
+    with atomic_folder.whole_folder(Path(folder).resolve()) as part:
+        _write_files(part, study, simulated, wrote)
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_file() and _OUR_FILES.fullmatch(path.name) is not None
+
+
+def _write_files(
+    folder: Path, study: Study, simulated: SimulatedTable, wrote: Callable[[str], None]
+) -> None:
+    frame = simulated.frame
+    text = _heading(simulated) + study.to_toml()
+    (folder / "study.toml").write_text(text, encoding="utf-8", newline="\n")
+    wrote("study.toml")
+    frame.to_csv(folder / "all.csv", index=False, lineterminator="\n")
+    wrote("all.csv")
+    for name, patients in frame.groupby("hospital", sort=True):
+        file = folder / f"{name}.csv"
+        patients.drop(columns="hospital").to_csv(file, index=False, lineterminator="\n")
+        wrote(file.name)
+
+
+def _heading(simulated: SimulatedTable) -> str:
+    """The truth, for whoever wants to compare; cut where the paper's many columns begin."""
+    truth = list(simulated.log_hazard_ratios.items())
+    shown = ", ".join(f"{name} {value:.4g}" for name, value in truth[:8])
+    rest = f", and {len(truth) - 8} more" if len(truth) > 8 else ""
+    return f"# Simulated patients. True log hazard ratios: {shown}{rest}.\n\n"

@@ -1,0 +1,102 @@
+"""`fedcox check`: a hospital alone with its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedcox.analysis.study import Study
+    from fedcox.data.overview import CohortOverview
+
+
+def check(
+    study: Annotated[
+        Path,
+        typer.Argument(metavar="STUDY.toml", help="The study file, as every center has it."),
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data", metavar="FILE", help="This hospital's patients: CSV or Parquet."
+        ),
+    ],
+) -> None:
+    """Check a hospital's file against the study; nothing leaves this machine.
+
+    Names every fault of the file at once (exit status 2), or shows what the
+    study will find in it: counts only, never a patient's value, and small
+    groups as "<5".
+
+    Example: fedcox check study.toml --data hospital_1.csv
+    """
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from fedcox.analysis.file_check import check_file
+    from fedcox.analysis.study import Study
+
+    plan = Study.read(study)
+    spinner = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*spinner, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task("reading and checking the file", total=None)
+        overview = check_file(plan, data)
+    console = Console()
+    _show_patients(console, plan, data, overview)
+    _show_covariates(console, overview)
+    _show_intervals(console, plan, overview)
+
+
+def _show_patients(console: Console, plan: Study, data: Path, overview: CohortOverview) -> None:
+    from rich.markup import escape
+
+    console.print(f"[bold green]✓[/] [bold]{escape(str(data))}[/] fits “{escape(plan.name)}”.")
+    console.print(f"{overview.patients:,} patients, {_events(overview.events)}.")
+    for reason, count in overview.dropped.items():
+        console.print(f"{count:,} left out, as the study says: {reason}.")
+    if overview.events == 0:
+        console.print("A center without events is fine: its patients count as at risk.")
+
+
+def _events(count: int) -> str:
+    from fedcox.data.overview import small_cell
+
+    return f"{small_cell(count)} events"
+
+
+def _show_covariates(console: Console, overview: CohortOverview) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from fedcox.data.overview import small_cell
+
+    table = Table("covariate", "kind", title="Covariates", title_justify="left")
+    table.add_column("missing", justify="right")
+    table.add_column("patients by level")
+    for column in overview.columns:
+        levels = column.levels or {}
+        counts = ", ".join(f"{level}: {small_cell(n)}" for level, n in levels.items())
+        kind = "number" if column.levels is None else "category"
+        table.add_row(escape(column.name), kind, f"{column.missing:,}", escape(counts))
+    console.print(table)
+
+
+def _show_intervals(console: Console, plan: Study, overview: CohortOverview) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from fedcox.data.overview import small_cell
+
+    if not overview.intervals:
+        console.print("Each event time is an interval of its own in this study: none is shown.")
+        return
+    table = Table(f"{escape(plan.outcome.unit)} of follow-up", title="Events per interval")
+    table.title_justify = "left"
+    table.add_column("events", justify="right")
+    for interval in overview.intervals:
+        table.add_row(interval.label, small_cell(interval.events))
+    console.print(table)

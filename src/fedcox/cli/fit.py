@@ -1,0 +1,184 @@
+"""`fedcox fit`: a study over several hospitals, every one of them in this process."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from fedcox.analysis.fitted import FittedStudy
+    from fedcox.analysis.study import Study
+    from fedcox.engines.in_process import InProcess
+    from fedcox.solvers.solver import Watcher
+
+
+def fit(
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY.toml", help="The study file, the same for everyone.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="FILE", help="One file with the patients of all centers."),
+    ] = None,
+    center_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="With --data: the column that names the center."),
+    ] = None,
+    center: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="One file per center; repeat for each."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a run that is there already.")
+    ] = False,
+) -> None:
+    """Fit a study and write RUN/: fit.json, summary.csv, report.html, ledger.jsonl.
+
+    One file with the centers in a column, or one file (CSV or Parquet) per center:
+
+    fedcox fit study.toml --data all.csv --center-column hospital --out run
+
+    fedcox fit study.toml --center A=a.csv --center B=b.parquet --out run
+    """
+    from fedcox.analysis.study import Study
+    from fedcox.reports.run_folder import check_run_folder, write_run
+
+    files = given_files(data, center_column, center or [])
+    check_run_folder(out, overwrite=overwrite)
+    plan = Study.read(study)
+    fitted = fit_shown(plan, files, center_column)
+    command = shlex.join(["fedcox", *sys.argv[1:]])
+    write_run(fitted, out, overwrite=overwrite, command=command)
+    show(fitted, out)
+
+
+def given_files(
+    data: Path | None, center_column: str | None, centers: list[str]
+) -> dict[str, Path] | Path:
+    """The patients' files as named on the command line: one for all, or one for each center."""
+    from fedcox.errors import InputError
+
+    if data is not None and not centers:
+        return data
+    faults = []
+    if data is None and not centers:
+        faults.append("No patients were given: use --data FILE, or --center NAME=FILE.")
+    if data is not None and centers:
+        faults.append("Give either --data or --center, not both.")
+    if center_column is not None and centers:
+        faults.append("--center-column belongs to --data; with --center each file is one center.")
+    files: dict[str, Path] = {}
+    for text in centers:
+        name, equals, file = text.partition("=")
+        if not (name and equals and file):
+            faults.append(f"--center {text!r} is not of the form NAME=FILE.")
+        elif name in files:
+            faults.append(f"Center {name!r} is given twice; give each center once.")
+        files[name] = Path(file)
+    if faults:
+        raise InputError("The patients' files are not clear.", faults)
+    return files
+
+
+def fit_shown(
+    plan: Study, files: dict[str, Path] | Path, center_column: str | None
+) -> FittedStudy:
+    """Read and fit with progress on the terminal; warnings are left to the caller to show."""
+    import warnings
+
+    from fedcox.analysis.fit import fit as run
+    from fedcox.errors import FedcoxWarning
+
+    federation = read_shown(plan, files, center_column)
+    with warnings.catch_warnings(), watching(plan) as watch:
+        warnings.simplefilter("ignore", FedcoxWarning)
+        return run(plan, federation, watch)
+
+
+def read_shown(
+    plan: Study, files: dict[str, Path] | Path, center_column: str | None
+) -> InProcess:
+    """Read every file; the faults of all of them are told at once."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from fedcox.data.cohort_file import read_cohort, read_table
+    from fedcox.data.encoding import cohort_from_frame, cohorts_by_center
+    from fedcox.engines.in_process import InProcess
+    from fedcox.errors import CohortError
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        if isinstance(files, Path):
+            progress.add_task(f"reading {files}", total=None)
+            table = read_table(files)
+            if center_column is None:
+                whole = cohort_from_frame(table, plan.schema, source=str(files))
+                return InProcess.from_loaded({"all": whole}, numbered=False)
+            parts = cohorts_by_center(
+                table, plan.schema, center=center_column, source=str(files)
+            )
+            return InProcess.from_loaded(parts, numbered=False)
+        loaded, faulty = {}, []
+        for name, file in progress.track(files.items(), description="reading"):
+            try:
+                loaded[name] = read_cohort(file, plan.schema, center=name)
+            except CohortError as error:
+                faulty.append(error)
+    if len(faulty) == 1:
+        raise faulty[0]
+    if faulty:
+        told = [line for error in faulty for line in (error.subject, *error.faults)]
+        raise CohortError(f"{len(faulty)} of {len(files)} centers cannot be used.", told)
+    return InProcess.from_loaded(loaded, numbered=True)
+
+
+@contextmanager
+def watching(plan: Study) -> Iterator[Watcher]:
+    """A progress line that moves with every step of the solver."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from fedcox.solvers.solver import Step
+
+    steps = getattr(plan.solver, "steps", None)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("agreeing on time and scale", total=steps)
+        asked = 0
+
+        def watch(step: Step) -> None:
+            nonlocal asked
+            asked += 1
+            of = f" of {steps}" if steps else ""
+            progress.update(
+                task,
+                advance=1,
+                description=f"step {asked}{of}: loss {step.loss:.6g}, "
+                f"distance to the optimum {step.decrement:.1e}",
+            )
+
+        yield watch
+
+
+def show(fitted: FittedStudy, out: Path) -> None:
+    """The ratios and what to know about them, on the terminal."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from fedcox.reports.ratio_table import ratio_table, warnings_panel
+
+    console = Console()
+    console.print(ratio_table(fitted))
+    panel = warnings_panel(fitted)
+    if panel is not None:
+        console.print(panel)
+    console.print(
+        f"Written to {escape(str(out))}: report.html is the page to read.", soft_wrap=True
+    )

@@ -1,0 +1,74 @@
+"""`fedcox --help` is the manual; every command lives in a module of its name."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from fedcox.cli.check import check
+from fedcox.cli.demo import demo
+from fedcox.cli.doctor import doctor
+from fedcox.cli.fit import fit
+from fedcox.cli.predict import predict
+from fedcox.cli.report import report
+from fedcox.cli.simulate import simulate
+from fedcox.errors import InputError
+
+app = typer.Typer(
+    name="fedcox",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Survival analysis on patients who never leave their hospitals.
+
+    Start with `fedcox demo`. A study is one TOML file, the same for every hospital; each hospital
+    checks its own file with `fedcox check`, and `fedcox fit` gives hazard ratios over all of them.
+    """,
+)
+for command in (demo, simulate, check, fit, predict, report, doctor):
+    app.command()(command)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"fedcox {version('fedcox')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version and stop."
+    ),
+) -> None:
+    """Options of every command."""
+
+
+def main() -> None:
+    """Run a command; wrong input is told in words and ends with status 2."""
+    try:
+        app()
+    except InputError as error:
+        _tell(error)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("Stopped; nothing was written.", err=True)
+        sys.exit(130)
+
+
+def _tell(error: InputError) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text.assemble(("Error: ", "bold red"), error.subject))
+    for fault in error.faults:
+        console.print(Text(f"  • {fault}"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""`fedcox predict`: survival of new patients from a fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedcox.analysis.fitted import FittedStudy
+
+
+def predict(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a fit, or its fit.json.")
+    ],
+    data: Annotated[
+        Path, typer.Option("--data", metavar="FILE", help="New patients: CSV or Parquet.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
+    at: Annotated[
+        list[float] | None,
+        typer.Option(metavar="TIME", help="Survival at this time; repeat. Default: interval ends."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
+    ] = False,
+) -> None:
+    """Predict survival of new patients: log risk, median time, survival over time.
+
+    The file needs the study's covariates and no outcome. A median that the
+    follow-up does not reach stays empty.
+
+    Example: fedcox predict run --data new.csv --at 365 --at 730 --out predicted.csv
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from fedcox.analysis.atomic_file import write_atomically
+    from fedcox.data.cohort_file import read_table
+    from fedcox.errors import OutputError
+    from fedcox.reports.run_folder import read_run
+
+    fitted = read_run(run)
+    if out.exists() and not overwrite:
+        raise OutputError(f"{out} exists already.", ["Choose another name, or say --overwrite."])
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        progress.add_task("predicting", total=None)
+        table = predictions(fitted, read_table(data), at)
+        write_atomically(out, table.to_csv(index=False))
+    typer.echo(f"{len(table):,} patients written to {out}.")
+
+
+def predictions(
+    fitted: FittedStudy, patients: pd.DataFrame, at: list[float] | None
+) -> pd.DataFrame:
+    """One row per patient: identifier, log risk, median, survival at the times asked for."""
+    import pandas as pd
+
+    curves = fitted.predict_survival(patients)
+    if at:
+        curves = _at_times(fitted, curves, at)
+    identifier = fitted.study.schema.patient_id
+    known = identifier is not None and identifier in patients.columns
+    first = patients[identifier] if known else pd.Series(range(1, len(patients) + 1))
+    columns = {
+        identifier if known else "row": first.to_numpy(),
+        "log_risk": fitted.predict_log_risk(patients).to_numpy(),
+        "median": fitted.predict_median(patients).to_numpy(),
+    }
+    columns |= {f"survival_{float(t):g}": curves[t].to_numpy() for t in curves.columns}
+    return pd.DataFrame(columns)
+
+
+def _at_times(fitted: FittedStudy, curves: pd.DataFrame, at: list[float]) -> pd.DataFrame:
+    """Survival steps at interval ends: the value of the last end reached, one before the first."""
+    import numpy as np
+    import pandas as pd
+
+    from fedcox.errors import InputError
+
+    ends = fitted.interval_ends
+    beyond = [time for time in at if not 0 <= time <= ends[-1]]
+    if beyond:
+        raise InputError(
+            f"The fit follows patients up to {ends[-1]:g} {fitted.study.schema.unit}.",
+            [f"--at {time:g} is outside." for time in beyond],
+        )
+    values = np.column_stack([np.ones(len(curves)), curves.to_numpy()])
+    position = np.searchsorted(ends, at, side="right")
+    return pd.DataFrame(values[:, position], index=curves.index, columns=pd.Index(at))

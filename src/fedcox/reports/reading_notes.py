@@ -1,0 +1,63 @@
+"""What these data cannot say, in sentences made from the fit itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcox.analysis.fitted import FittedStudy
+from fedcox.reports.curve_figure import FEW_AT_RISK
+from fedcox.reports.number_text import count_text, short_text
+
+EVENTS_PER_COEFFICIENT = 10
+
+
+def limits(fitted: FittedStudy) -> list[str]:
+    """One sentence for each thing a reader might wrongly take from the page."""
+    unit = fitted.study.schema.unit
+    end = short_text(float(fitted.interval_ends[-1]))
+    return [
+        *_unestimated(fitted, "aliased", "repeats", "repeat", "what other columns already say"),
+        *_unestimated(fitted, "constant", "has", "have", "the same value for every patient"),
+        *_few_events(fitted),
+        *_thin_tail(fitted),
+        f"Nothing is known beyond {end} {unit}: the curves end there, and a median that is "
+        "not reached by then stays unknown.",
+        "All centers share one baseline hazard. Where centers differ in a way that no "
+        "covariate describes, the ratios average over the difference.",
+        "A ratio describes these patients as they were seen. Whether changing a covariate "
+        "would change the outcome is a question of design, not of this table.",
+    ]
+
+
+def _unestimated(
+    fitted: FittedStudy, note: str, singular: str, plural: str, what: str
+) -> list[str]:
+    names = [row.name for row in fitted.coefficients if row.note == note]
+    if not names:
+        return []
+    verb = singular if len(names) == 1 else plural
+    whose = "its effect" if len(names) == 1 else "their effects"
+    return [f"{', '.join(names)} {verb} {what}: {whose} cannot be estimated here."]
+
+
+def _few_events(fitted: FittedStudy) -> list[str]:
+    estimated = sum(row.coef is not None for row in fitted.coefficients)
+    if not estimated or fitted.events >= EVENTS_PER_COEFFICIENT * estimated:
+        return []
+    return [
+        f"{count_text(fitted.events)} events are few for {estimated} coefficients (a common "
+        f"rule asks for {EVENTS_PER_COEFFICIENT} each): ratios may be exaggerated and "
+        "intervals too narrow."
+    ]
+
+
+def _thin_tail(fitted: FittedStudy) -> list[str]:
+    at_risk = np.array([row.at_risk for row in fitted.baseline])
+    few = np.flatnonzero(at_risk < FEW_AT_RISK)
+    if not few.size:
+        return []
+    begin = float(fitted.interval_ends[few[0] - 1]) if few[0] else 0.0
+    return [
+        f"From {short_text(begin)} {fitted.study.schema.unit} on fewer than {FEW_AT_RISK} "
+        "patients are at risk: that part of the curves rests on very few people."
+    ]

@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedcox.analysis.study import Study
+from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
+from fedcox.errors import StudyError
+
+REFERENCE_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "study-file.md"
+
+LUNG = """
+[study]
+name = "lung"
+
+[outcome]
+time = "time"
+event = "status"
+event_value = 2
+unit = "days"
+
+[covariates]
+age = { type = "number", min = 0, max = 120 }
+sex = { type = "category", levels = ["1", "2"], reference = "1" }
+
+[grid]
+width = 30
+horizon = 1080
+
+[model]
+link = "cloglog"
+censored_interval = "include"
+ridge = 0.0
+missing = "refuse"
+
+[solver]
+method = "newton"
+
+[privacy]
+"""
+SHORT: dict[str, Any] = {
+    "outcome": {"time": "days", "event": "died"},
+    "covariates": ["age", "ph.ecog"],
+    "grid": {"width": 30},
+}
+
+
+def faults(**tables: Any) -> tuple[str, ...]:
+    with pytest.raises(StudyError) as raised:
+        Study(**{**SHORT, **tables})
+    text = str(raised.value)
+    assert "pydantic" not in text
+    assert "http" not in text
+    return raised.value.faults
+
+
+def the_fault(**tables: Any) -> str:
+    (fault,) = faults(**tables)
+    return fault
+
+
+def parse_faults(text: str) -> str:
+    with pytest.raises(StudyError) as raised:
+        Study.parse(text, source="plan.toml")
+    assert raised.value.subject.startswith("plan.toml: ")
+    return "\n".join(raised.value.faults)
+
+
+def test_the_design_example_gives_its_schema() -> None:
+    study = Study.parse(LUNG)
+    assert study.name == "lung"
+    assert study.grid.width == 30
+    assert study.grid.horizon == 1080
+    assert study.schema == CohortSchema(
+        time="time",
+        event="status",
+        covariates=(NumberColumn("age", 0, 120), CategoryColumn("sex", ("1", "2"), "1")),
+        event_value=2,
+    )
+    assert study.schema.encoded_names == ("age", "sex_2")
+    assert study.source == LUNG
+
+
+def test_defaults_are_the_documented_ones() -> None:
+    study = Study(**SHORT)
+    assert study.to_dict() == {
+        "study": {"name": "study"},
+        "outcome": {
+            "time": "days",
+            "event": "died",
+            "event_value": 1,
+            "censored_value": 0,
+            "unit": "days",
+            "zero_times": "refuse",
+        },
+        "covariates": {"age": {"type": "number"}, "ph.ecog": {"type": "number"}},
+        "grid": {"width": 30.0},
+        "model": {
+            "link": "cloglog",
+            "censored_interval": "include",
+            "ridge": 0.0,
+            "missing": "refuse",
+        },
+        "solver": {"method": "newton", "tolerance": 1e-10, "max_rounds": 50},
+        "privacy": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("solver", "settings"),
+    [
+        ({"max_rounds": 7}, {"method": "newton", "tolerance": 1e-10, "max_rounds": 7}),
+        (
+            {"method": "lbfgs"},
+            {
+                "method": "lbfgs",
+                "scaling": "diagonal",
+                "tolerance": 1e-12,
+                "max_rounds": 500,
+                "memory": 10,
+            },
+        ),
+        (
+            {"method": "adam"},
+            {
+                "method": "adam",
+                "learning_rate": 1e-2,
+                "steps": 2000,
+                "batch_size": None,
+                "seed": 0,
+            },
+        ),
+    ],
+)
+def test_each_solver_has_its_own_keys(solver: dict[str, Any], settings: dict[str, Any]) -> None:
+    assert Study(**SHORT, solver=solver).solver.model_dump() == settings
+
+
+@pytest.mark.parametrize(
+    "block", re.findall(r"```toml\n(.*?)```", REFERENCE_PAGE.read_text("utf-8"), re.S)
+)
+def test_every_example_of_the_reference_page_is_a_study(block: str) -> None:
+    study = Study.parse(block)
+    assert Study.parse(study.to_toml()) == study
+
+
+def test_the_reference_page_names_every_key() -> None:
+    page = REFERENCE_PAGE.read_text("utf-8")
+    keys = {
+        "lbfgs": Study(**SHORT, solver={"method": "lbfgs"}),
+        "adam": Study(**SHORT, solver={"method": "adam"}),
+    }
+    for study in keys.values():
+        for table in (study.study, study.outcome, study.grid, study.model, study.solver):
+            for key in type(table).model_fields:
+                assert f"`{key}`" in page
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        SHORT,
+        {
+            **SHORT,
+            "study": {"name": 'a "name" with\nlines, \\ and é\x7f', "patient_id": "pid"},
+            "outcome": {"time": "t", "event": "e", "event_value": "dead", "zero_times": "drop"},
+            "covariates": {
+                "größe [cm]": {"type": "number", "min": 0.1, "max": 1e300},
+                "a.b": {"type": "category", "levels": ["x", 'y"', "1"], "reference": 'y"'},
+            },
+            "grid": {"times": "events", "horizon": 2.5},
+            "solver": {"method": "adam", "batch_size": 10},
+        },
+        {**SHORT, "outcome": {"time": "t", "event": "e", "event_value": False}},
+    ],
+)
+def test_a_study_survives_toml_and_json(tables: dict[str, Any]) -> None:
+    study = Study(**tables)
+    for again in (
+        Study.parse(study.to_toml()),
+        Study.parse(study.source),
+        Study.from_dict(json.loads(json.dumps(study.to_dict()))),
+        pickle.loads(pickle.dumps(study)),
+        copy.deepcopy(study),
+    ):
+        assert again == study
+        assert hash(again) == hash(study)
+        assert again.schema == study.schema
+
+
+def test_a_study_cannot_be_changed() -> None:
+    study = Study(**SHORT)
+    with pytest.raises(ValueError, match="frozen"):
+        study.grid = study.grid
+    with pytest.raises(ValueError, match="frozen"):
+        study.model.ridge = 3.0
+
+
+def test_tables_may_be_given_as_the_objects_of_another_study() -> None:
+    study = Study.parse(LUNG)
+    again = Study(outcome=study.outcome, covariates=study.covariates, grid=study.grid)
+    assert again.schema == study.schema
+    assert "already [outcome] time" in "\n".join(
+        faults(outcome={"time": "age", "event": "e"}, covariates=study.covariates)
+    )
+
+
+def test_without_a_coding_the_event_column_is_zero_and_one() -> None:
+    assert Study(**SHORT).schema.censored_value == 0
+    explicit = Study(**{**SHORT, "outcome": {"time": "t", "event": "e", "event_value": 1}})
+    assert explicit.schema.censored_value is None
+
+
+def test_levels_may_be_written_as_numbers() -> None:
+    covariates = {"sex": {"type": "category", "levels": [1, 2], "reference": 1}}
+    assert Study(**{**SHORT, "covariates": covariates}).schema.encoded_names == ("sex_2",)
+
+
+def test_every_fault_is_reported_at_once() -> None:
+    text = parse_faults("""
+        [study]
+        nam = "x"
+        [outcome]
+        time = "t"
+        event_value = [1]
+        [covariates]
+        t = { type = "number", min = 3, max = 1 }
+        sex = { type = "category", levels = ["1", "2"], reference = "3" }
+        [grid]
+        width = -1
+        times = "events"
+        [model]
+        link = "probit"
+        ridge = nan
+        [solver]
+        method = "newton"
+        scaling = "block"
+    """)
+    for words in (
+        "[study] nam: unknown key. Did you mean 'name'?",
+        "[outcome] event: missing; it is the column that says whether the event happened.",
+        "[outcome] event_value: found [1]; a text, a finite number, true or false is needed.",
+        "[covariates] t: min = 3 lies above max = 1.",
+        "[covariates] t: column 't' is already [outcome] time.",
+        "[covariates] sex reference: '3' is not among the levels '1' and '2'.",
+        "[grid] width: found -1; a number above 0 is needed.",
+        "[grid]: both are given",
+        '[model] link: found "probit"; "cloglog" or "logit" is needed.',
+        "[model] ridge: found nan; a finite number is needed.",
+        "[solver] scaling: a setting of lbfgs, and this study's method is newton",
+    ):
+        assert words in text
+    assert len(text.splitlines()) == 11
+
+
+def test_a_dotted_covariate_without_quotes_is_explained() -> None:
+    text = parse_faults('[covariates]\nph.ecog = { type = "number" }')
+    assert 'write "ph.ecog" = { type = … }' in text
+
+
+def test_the_short_form_below_a_table_is_explained() -> None:
+    text = parse_faults('[outcome]\ntime = "t"\nevent = "e"\ncovariates = ["age"]')
+    assert "belongs at the top of the file, before the first [table]" in text
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"),
+    [
+        ({}, "neither is given"),
+        ({"width": 30, "times": "events"}, "both are given"),
+        ({"horizon": 100}, "neither is given"),
+        ({"width": 0}, "found 0; a number above 0"),
+        ({"width": float("inf")}, "a finite number"),
+        ({"width": "30"}, 'found "30"; a number is needed'),
+        ({"width": True}, "found true; a number is needed"),
+        ({"width": 30, "horizon": -5}, "[grid] horizon: found -5"),
+        ({"times": "event"}, "Did you mean 'events'?"),
+        ({"width": 30, "link": "logit"}, "It belongs in [model]."),
+        (30, "[grid]: found 30; a table is needed"),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused(grid: Any, words: str) -> None:
+    assert any(words in fault for fault in faults(grid=grid))
+
+
+@pytest.mark.parametrize(
+    ("covariates", "words"),
+    [
+        ([], "at least one is needed"),
+        ({}, "at least one is needed"),
+        ("age", 'found "age"; a list is needed'),
+        (["age", "age"], "'age' is named 2 times"),
+        (["age", 3], "[covariates] 3: found 3; a table is needed"),
+        (["age", "days"], "column 'days' is already [outcome] time"),
+        ({"age": "number"}, 'found "number"; a table is needed'),
+        ({"age": {}}, 'type = "number" or type = "category" is needed'),
+        ({"age": {"type": "number", "name": "Age"}}, "[covariates] age name: unknown key"),
+        ({"age": {"type": "numbr"}}, "Did you mean 'number'?"),
+        ({"age": {"type": "number", "levels": ["a", "b"]}}, "unknown key"),
+        ({"age": {"type": "number", "min": "0"}}, "[covariates] age min: found"),
+        ({"sex": {"type": "category", "levels": ["a", "b"]}}, "reference: missing"),
+        ({"sex": {"type": "category", "levels": ["a"], "reference": "a"}}, "at least two"),
+        (
+            {"sex": {"type": "category", "levels": ["a", "b", "a"], "reference": "a"}},
+            "'a' more than once",
+        ),
+        (
+            {"sex": {"type": "category", "levels": "a", "reference": "a"}},
+            "[covariates] sex levels: found",
+        ),
+        (
+            {
+                "sex": {"type": "category", "levels": ["1", "2"], "reference": "1"},
+                "sex_2": {"type": "number"},
+            },
+            "two columns of the model would be called 'sex_2'",
+        ),
+    ],
+)
+def test_covariates_that_cannot_be_are_refused(covariates: Any, words: str) -> None:
+    assert any(words in fault for fault in faults(covariates=covariates))
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"outcome": {"time": "t", "event": "t"}}, "already [outcome] time"),
+        ({"study": {"patient_id": "days"}}, "already [outcome] time"),
+        ({"study": {"name": ""}}, "a text that is not empty is needed"),
+        (
+            {"outcome": {"time": "t", "event": "e", "event_value": 1, "censored_value": "1.0"}},
+            "the same as event_value",
+        ),
+        ({"solver": {"method": "fedavg"}}, '"newton", "lbfgs" or "adam" is needed'),
+        ({"solver": {"tolerance": 0}}, "[solver] tolerance: found 0"),
+        ({"solver": {"max_rounds": 2.5}}, "[solver] max_rounds: found 2.5; a whole number"),
+        ({"solver": {"speed": 1}}, "[solver] speed: unknown key"),
+        ({"privacy": {"epsilon": 1}}, "nothing to set here yet"),
+        ({"modle": {}}, "[modle]: unknown table. Did you mean 'model'?"),
+        ({"link": "logit"}, "It belongs in [model]."),
+    ],
+)
+def test_other_tables_that_cannot_be_are_refused(tables: Any, words: str) -> None:
+    assert words in the_fault(**tables)
+
+
+def test_an_empty_study_is_told_what_it_needs() -> None:
+    text = parse_faults("")
+    for table in ("[outcome]", "[covariates]", "[grid]"):
+        assert f"{table}: missing" in text
+
+
+def test_invalid_toml_is_told_with_its_line() -> None:
+    assert "line 2" in parse_faults("[grid]\nwidth = = 3\n")
+
+
+def test_a_study_file_is_read_with_or_without_a_byte_order_mark(tmp_path: Path) -> None:
+    for name, encoding in {"plain.toml": "utf-8", "marked.toml": "utf-8-sig"}.items():
+        (tmp_path / name).write_text(LUNG, encoding=encoding)
+        assert Study.read(tmp_path / name).source == LUNG
+
+
+def test_what_is_no_study_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="no such study file"):
+        Study.read(tmp_path / "absent.toml")
+    with pytest.raises(StudyError, match="this is a folder"):
+        Study.read(tmp_path)
+    (tmp_path / "latin.toml").write_bytes('[study]\nname = "é"'.encode("latin-1"))
+    with pytest.raises(StudyError, match="not UTF-8"):
+        Study.read(tmp_path / "latin.toml")
+
+
+def test_reading_a_study_does_not_wait_for_pandas() -> None:
+    program = "import sys, fedcox.analysis.study; sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

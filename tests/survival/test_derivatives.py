@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import fedcox.survival.derivatives as kernel
+import fedcox.survival.preparation as preparation
+from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.derivatives import Curvature, Derivatives, Detail
+from fedcox.survival.link import LINKS, AbstractLink
+from fedcox.survival.person_periods import stack
+from fedcox.survival.preparation import prepare
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from tests.problems import LINK_NAMES, READINGS, grids, simulated
+
+COHORT = simulated(300, 3)
+GRIDS = tuple(grids(COHORT))
+#: How the kernel is made to take each of its ways: dense cells, pair by pair, or power series.
+WAYS = {
+    "dense": {"SMALL": 10**9, "_DIRECT_INTERVALS": 10**9},
+    "direct": {"SMALL": 0, "_DIRECT_INTERVALS": 10**9},
+    "series": {"SMALL": 0, "_DIRECT_INTERVALS": 0},
+}
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Sums over the stack, cell by cell."""
+
+    loss: float
+    gradient: FloatArray
+    hessian: FloatArray
+    information: FloatArray
+
+
+def oracle(
+    cohort: Cohort,
+    grid: TimeGrid,
+    reading: CensoredInterval,
+    link: AbstractLink,
+    alpha: FloatArray,
+    beta: FloatArray,
+) -> Oracle:
+    rows = stack(cohort, grid, reading)
+    design = rows.design(cohort, grid.intervals)
+    v = np.exp(design @ np.concatenate([alpha, beta]))
+    at_risk, event = link.at_risk(v), link.event(v)
+    happened, weight = rows.event.astype(float), rows.weight
+    slope = weight * (at_risk.slope + happened * event.slope)
+    curvature = weight * (at_risk.curvature + happened * event.curvature)
+    information = weight * link.information(v)
+    return Oracle(
+        float((weight * (at_risk.cost + happened * event.cost)).sum()),
+        design.T @ slope,
+        design.T @ (curvature[:, None] * design),
+        design.T @ (information[:, None] * design),
+    )
+
+
+def full(curvature: Curvature | None) -> FloatArray:
+    assert curvature is not None
+    assert curvature.cross is not None
+    return np.block([[np.diag(curvature.alpha), curvature.cross], [curvature.cross.T, curvature.beta]])
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    settings = WAYS[request.param]
+    monkeypatch.setattr(preparation, "SMALL", settings["SMALL"])
+    monkeypatch.setattr(kernel, "_DIRECT_INTERVALS", settings["_DIRECT_INTERVALS"])
+    return str(request.param)
+
+
+def ask(
+    grid: TimeGrid,
+    reading: CensoredInterval,
+    link: AbstractLink,
+    alpha: FloatArray,
+    beta: FloatArray,
+    detail: Detail,
+    cohort: Cohort = COHORT,
+) -> Derivatives:
+    active = np.ones(grid.intervals, dtype=np.bool_)
+    patients = prepare(cohort, grid, reading, active, Scaling.none(cohort.columns))
+    return patients.derivatives(link, alpha, beta, detail)
+
+
+@pytest.mark.parametrize("name", LINK_NAMES)
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("grid_name", GRIDS)
+def test_derivatives_equal_the_sum_over_the_stack(
+    way: str, name: str, reading: CensoredInterval, grid_name: str
+) -> None:
+    grid, link = grids(COHORT)[grid_name], LINKS[name]
+    rng = np.random.default_rng(7)
+    alpha = rng.normal(-3.0, 1.0, grid.intervals)
+    beta = rng.normal(0.0, 0.5, 3)
+    expected = oracle(COHORT, grid, reading, link, alpha, beta)
+    found = ask(grid, reading, link, alpha, beta, Detail.HESSIAN)
+    expected_information = ask(grid, reading, link, alpha, beta, Detail.INFORMATION)
+    assert found.loss == pytest.approx(expected.loss, rel=1e-13)
+    gradient = np.concatenate([found.alpha, found.beta])
+    np.testing.assert_allclose(gradient, expected.gradient, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(full(found.curvature), expected.hessian, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        full(expected_information.curvature), expected.information, rtol=1e-11, atol=1e-11
+    )
+
+
+@pytest.mark.parametrize("name", LINK_NAMES)
+def test_gradient_and_hessian_agree_with_finite_differences(way: str, name: str) -> None:
+    grid, link = grids(COHORT)["intervals"], LINKS[name]
+    point = np.concatenate([np.full(grid.intervals, -2.0), [0.3, -0.2, 0.1]])
+    step = 1e-5
+
+    def at(theta: FloatArray, detail: Detail = Detail.GRADIENT) -> Derivatives:
+        alpha, beta = theta[: grid.intervals], theta[grid.intervals :]
+        return ask(grid, "include", link, alpha, beta, detail)
+
+    found = at(point, Detail.HESSIAN)
+    gradient = np.concatenate([found.alpha, found.beta])
+    hessian = full(found.curvature)
+    for j in range(point.size):
+        shift = step * (np.arange(point.size) == j)
+        up, down = at(point + shift), at(point - shift)
+        assert (up.loss - down.loss) / (2 * step) == pytest.approx(gradient[j], abs=1e-6)
+        column = np.concatenate([up.alpha - down.alpha, up.beta - down.beta]) / (2 * step)
+        np.testing.assert_allclose(column, hessian[j], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LINK_NAMES)
+def test_diagonal_and_block_are_parts_of_the_hessian(way: str, name: str) -> None:
+    grid, link = grids(COHORT)["event times"], LINKS[name]
+    alpha, beta = np.full(grid.intervals, -4.0), np.array([0.2, 0.1, -0.3])
+    hessian = ask(grid, "half", link, alpha, beta, Detail.HESSIAN).curvature
+    block = ask(grid, "half", link, alpha, beta, Detail.BLOCK).curvature
+    diagonal = ask(grid, "half", link, alpha, beta, Detail.DIAGONAL).curvature
+    assert hessian is not None
+    assert block is not None
+    assert diagonal is not None
+    assert block.cross is None
+    assert diagonal.cross is None
+    np.testing.assert_allclose(block.beta, hessian.beta, rtol=1e-12)
+    np.testing.assert_allclose(diagonal.beta, np.diag(hessian.beta), rtol=1e-12)
+    np.testing.assert_allclose(diagonal.alpha, hessian.alpha, rtol=1e-12)
+
+
+def test_an_extreme_patient_does_not_spoil_the_series(way: str) -> None:
+    x = COHORT.covariates.copy()
+    x[17] = 25.0  # exp(β·x) far outside the others
+    cohort = Cohort(x, COHORT.time, COHORT.event)
+    grid, link = grids(cohort)["event times"], LINKS["logit"]
+    alpha, beta = np.full(grid.intervals, -5.0), np.array([0.2, 0.1, 0.05])
+    expected = oracle(cohort, grid, "include", link, alpha, beta)
+    found = ask(grid, "include", link, alpha, beta, Detail.HESSIAN, cohort)
+    assert found.loss == pytest.approx(expected.loss, rel=1e-12)
+    np.testing.assert_allclose(full(found.curvature), expected.hessian, rtol=1e-10, atol=1e-10)
+
+
+def test_an_empty_center_contributes_zeros(way: str) -> None:
+    empty = Cohort(np.empty((0, 3)), np.empty(0), np.empty(0, dtype=bool))
+    grid = grids(COHORT)["intervals"]
+    alpha = np.full(grid.intervals, -2.0)
+    for link in LINKS.values():
+        for detail in Detail:
+            found = ask(grid, "half", link, alpha, np.zeros(3), detail, empty)
+            assert found.loss == 0.0
+            assert not found.alpha.any()
+            assert not found.beta.any()
+
+
+def test_overflow_gives_an_infinite_loss_and_no_exception(way: str) -> None:
+    grid = grids(COHORT)["intervals"]
+    for link in LINKS.values():
+        found = ask(
+            grid, "include", link, np.zeros(grid.intervals), np.full(3, 900.0), Detail.HESSIAN
+        )
+        assert not np.isfinite(found.loss)
+
+
+def test_drawing_patients_repeats_them(way: str) -> None:
+    grid = grids(COHORT)["intervals"]
+    active = np.ones(grid.intervals, dtype=np.bool_)
+    patients = prepare(COHORT, grid, "half", active, Scaling.none(3))
+    numbers = np.array([5, 5, 17, 250, 9999])
+    drawn = patients.draw(numbers)
+    rows = [5, 5, 17, 250]
+    same = Cohort(COHORT.covariates[rows], COHORT.time[rows], COHORT.event[rows])
+    alpha, beta = np.full(grid.intervals, -2.0), np.array([0.1, 0.2, 0.3])
+    for detail in Detail:
+        found = drawn.derivatives(LINKS["logit"], alpha, beta, detail)
+        expected = ask(grid, "half", LINKS["logit"], alpha, beta, detail, same)
+        assert found.loss == pytest.approx(expected.loss, rel=1e-13)
+        np.testing.assert_allclose(found.beta, expected.beta, rtol=1e-12)
+        np.testing.assert_allclose(found.alpha, expected.alpha, rtol=1e-12, atol=1e-14)
