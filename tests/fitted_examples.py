@@ -241,10 +241,7 @@ def _ledger(names: list[str], intervals: int, columns: int) -> tuple[LedgerRow, 
         (1, "longest follow-up", 1, 0),
         (2, "interval counts", 2 * intervals, 2),
         (2, "covariate sums", 2 * columns, 0),
-        *(
-            (2 + i, "loss, gradient, curvature", curvature, intervals + columns)
-            for i in range(1, 6)
-        ),
+        *((2 + i, "hessian", curvature, intervals + columns) for i in range(1, 6)),
     ]
     return tuple(
         LedgerRow(number, name, query, up, 8 * up, down, 8 * down)

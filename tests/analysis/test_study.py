@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedcox.analysis.study import Study
 from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
@@ -51,6 +53,29 @@ SHORT: dict[str, Any] = {
     "covariates": ["age", "ph.ecog"],
     "grid": {"width": 30},
 }
+
+TABLE_KEYS = st.sampled_from(["study", "outcome", "covariates", "grid", "model", "solver"])
+OUTCOME_KEYS = st.sampled_from(["name", "time", "event", "event_value", "censored_value"])
+COVARIATE_KEYS = st.sampled_from(["age", "type", "levels", "reference", "min", "max"])
+KEYS = (
+    TABLE_KEYS
+    | OUTCOME_KEYS
+    | COVARIATE_KEYS
+    | st.sampled_from(["width", "times", "method", "link"])
+)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.dates(),
+    st.sampled_from(["number", "category", "adam", "events", "logit", "age", "1", ""]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=8,
+)
 
 
 def faults(**tables: Any) -> tuple[str, ...]:
@@ -356,6 +381,16 @@ def test_an_empty_study_is_told_what_it_needs() -> None:
     text = parse_faults("")
     for table in ("[outcome]", "[covariates]", "[grid]"):
         assert f"{table}: missing" in text
+
+
+@settings(deadline=None, max_examples=150)
+@given(tables=st.dictionaries(KEYS, VALUES, max_size=4))
+def test_any_tables_are_a_study_or_are_told_what_is_wrong(tables: dict[str, Any]) -> None:
+    try:
+        study = Study(**{**SHORT, **tables})
+    except StudyError:
+        return
+    assert Study.parse(study.to_toml()) == study
 
 
 def test_invalid_toml_is_told_with_its_line() -> None:

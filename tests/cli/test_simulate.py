@@ -23,7 +23,7 @@ def test_a_simulation_is_a_study_with_its_files(
     assert study.source.startswith("# Simulated patients. True log hazard ratios: age 0.03,")
     sizes = [read_cohort(path, study.schema).cohort.patients for path in folder.glob("h*.csv")]
     assert sum(sizes) == 90 == len(pd.read_csv(folder / "all.csv"))
-    assert "Simulated" in capsys.readouterr().out
+    assert "simulated hospitals" in capsys.readouterr().out
 
 
 def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:

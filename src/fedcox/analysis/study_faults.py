@@ -123,7 +123,8 @@ def _unknown_choice(where: str, details: ErrorDetails) -> str:
         found, expected = details["input"], str(context["expected"])
     else:
         found, expected = context["tag"], str(context["expected_tags"])
-        where = f"{where} {str(context['discriminator']).strip(chr(39))}"
+        key = str(context["discriminator"]).strip("'")
+        where = f"{where} {key}"
     allowed = [word.strip(" '") for word in expected.replace(" or ", ",").split(",")]
     words = listed([f'"{word}"' for word in allowed], joint="or")
     hint = did_you_mean(str(found), allowed)

@@ -44,4 +44,6 @@ def toml_value(value: Any) -> str:
         return _text(value)
     if isinstance(value, Mapping):
         return "{ " + ", ".join(_lines(value)) + " }"
-    return "[" + ", ".join(toml_value(entry) for entry in value) + "]"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(entry) for entry in value) + "]"
+    return str(value)  # a date; no study holds one, but a message may have to show it

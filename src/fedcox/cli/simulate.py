@@ -97,7 +97,7 @@ def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:
     from rich.table import Table
 
     console = Console()
-    table = Table("hospital", title=f"Simulated: {escape(study.name)}", title_justify="left")
+    table = Table("hospital", title=escape(study.name), title_justify="left")
     table.add_column("patients", justify="right")
     table.add_column("events", justify="right")
     for name, patients in simulated.frame.groupby("hospital", sort=True):

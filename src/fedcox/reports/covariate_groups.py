@@ -69,5 +69,5 @@ def _level_member(
 
 
 def _number_member(index: int, name: str, row: Coefficient) -> Member:
-    compares = f"per unit · mean {short_text(row.mean)}, sd {short_text(row.sd)}"
+    compares = f"per unit · mean {short_text(row.mean, 3)}, sd {short_text(row.sd, 3)}"
     return Member(index, name, compares, None, row)

@@ -144,9 +144,9 @@ def _number_panel(fitted: FittedStudy, group: CovariateGroup) -> CurvePanel:
         low = mean - sd if group.minimum is None else max(group.minimum, mean - sd)
         high = mean + sd if group.maximum is None else min(group.maximum, mean + sd)
         values = [
-            (low, f"{short_text(low)} (mean − sd)"),
-            (mean, f"{short_text(mean)} (mean)"),
-            (high, f"{short_text(high)} (mean + sd)"),
+            (low, f"{short_text(low, 3)} (mean − sd)"),
+            (mean, f"{short_text(mean, 3)} (mean)"),
+            (high, f"{short_text(high, 3)} (mean + sd)"),
         ]
     curves = []
     for value, label in values:

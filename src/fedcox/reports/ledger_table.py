@@ -15,6 +15,16 @@ PATIENT_LEVEL: Mapping[str, str] = {
     "longest follow-up": "not a sum: the time of one patient in each center",
     "distinct event times": "not a sum: the event times of single patients",
 }
+IN_PLAIN_WORDS: Mapping[str, str] = {
+    "covariate sums": "how many values each column has, and their sum",
+    "covariate scatter": "how the columns vary around the joint means, and together",
+    "interval counts": "patients at risk and events in each interval",
+    "gradient": "the slope of the log-likelihood at the current estimate",
+    "diagonal": "slope, and the diagonal of the curvature",
+    "block": "slope, and the curvature without the time-by-covariate part",
+    "hessian": "slope and curvature of the log-likelihood at the current estimate",
+    "information": "the expected curvature, from which standard errors come",
+}
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,7 @@ class QuestionRow:
     """One question: how often a center was asked, and what all centers together sent."""
 
     query: str
+    words: str
     remark: str
     times: str
     numbers_up: str
@@ -67,6 +78,7 @@ def ledger_table(fitted: FittedStudy) -> LedgerTable | None:
 def _question(query: str, traffic: Traffic, centers: int) -> QuestionRow:
     return QuestionRow(
         query=query,
+        words=IN_PLAIN_WORDS.get(query.removesuffix(" of a batch"), ""),
         remark=PATIENT_LEVEL.get(query, ""),
         times=count_text(round(traffic.times / centers, 1)),
         numbers_up=count_text(traffic.numbers_up),

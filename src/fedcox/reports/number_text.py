@@ -69,16 +69,16 @@ def bytes_text(size: float) -> str:
     return f"{size / 1000:,.1f} GB"
 
 
-def short_text(value: float | None) -> str:
-    """A measured value at four digits: an age, a time, a mean."""
+def short_text(value: float | None, digits: int = 4) -> str:
+    """A measured value at a few digits: an age, a time, a mean."""
     number = finite(value)
     if number is None:
         return DASH
     size = abs(number)
     if size != 0 and not 1e-4 <= size < 1e7:
         return f"{number:.3g}"
-    whole_digits = math.floor(math.log10(size)) if size > 1 else 0
-    text = f"{number:,.{max(0, 3 - whole_digits)}f}"
+    magnitude = math.floor(math.log10(size)) if size else 0
+    text = f"{number:,.{max(0, digits - 1 - magnitude)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

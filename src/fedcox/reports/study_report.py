@@ -85,6 +85,7 @@ def page_content(fitted: FittedStudy, *, command: str | None = None) -> dict[str
         ],
         "ratios": list(zip(rows, forest.bars, strict=True)),
         "forest_ticks": forest.ticks,
+        "concordance": concordance_text(fitted),
         "likelihood_ratio": likelihood_ratio_text(fitted),
         "axis": time_axis(fitted),
         "average": average_panel(fitted),

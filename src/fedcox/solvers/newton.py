@@ -23,13 +23,30 @@ _SMALLEST_STEP = 2.0**-30
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """Parameters, or a direction among them."""
+    """Where the loss is looked at."""
 
     alpha: FloatArray
     beta: FloatArray
 
-    def plus(self, step: _Point, scale: float = 1.0) -> _Point:
-        return _Point(self.alpha + scale * step.alpha, self.beta + scale * step.beta)
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """Newton's direction, and by how much α bends away from it.
+
+    When β moves by δ, the mean of exp(β·x) over a risk set grows by a factor of about
+    exp(½ δᵀΣδ), Σ the spread of x among those at risk, and every α must fall by as much to
+    keep the number of events. A straight step misses that, a bent one saves about one round.
+    """
+
+    alpha: FloatArray
+    beta: FloatArray
+    bend: float
+
+    def from_(self, point: _Point, scale: float = 1.0) -> _Point:
+        return _Point(
+            point.alpha + scale * self.alpha - scale**2 * self.bend,
+            point.beta + scale * self.beta,
+        )
 
 
 @dataclass(frozen=True)
@@ -71,12 +88,12 @@ class _Run:
             runaway = np.abs(step.beta) > _RUNAWAY
             if runaway.any():
                 return self.give(point, self.ask(point, Detail.INFORMATION), True, runaway)
-            point = point.plus(step)
+            point = step.from_(point)
             last = self.ask(point, Detail.INFORMATION)
             # The Hessian of a moment ago still points to the optimum, to many digits.
             step, decrement = self.towards_optimum(factored, last)
             if decrement < self.solver.tolerance:
-                return self.give(point.plus(step), last, True)
+                return self.give(step.from_(point), last, True)
             here = self.ask(point, Detail.HESSIAN)
         return self.give(point, self.ask(point, Detail.INFORMATION), False)
 
@@ -86,23 +103,25 @@ class _Run:
         query = DerivativesAt(setting, point.alpha, point.beta, detail)
         return self.problem.penalised(self.federation.ask(query), point.beta)
 
-    def towards_optimum(self, factored: Factored, here: Derivatives) -> tuple[_Point, float]:
+    def towards_optimum(self, factored: Factored, here: Derivatives) -> tuple[_Step, float]:
         """Newton's step and the decrement g·H⁻¹g."""
         alpha, beta = factored.solve(here.alpha, here.beta)
         decrement = float(here.alpha @ alpha + here.beta @ beta)
         self.steps.append(Step(here.loss, decrement))
         self.watch(self.steps[-1])
-        return _Point(-alpha, -beta), decrement
+        total = float(factored.curvature.alpha.sum())
+        bend = 0.5 * float(beta @ factored.complement @ beta) / total
+        return _Step(-alpha, -beta, bend), decrement
 
     def descend(
-        self, point: _Point, here: Derivatives, step: _Point
+        self, point: _Point, here: Derivatives, step: _Step
     ) -> tuple[_Point, Derivatives] | None:
         """Take the step, halved until the loss falls; None if it never does."""
         scale = 1.0
         while scale > _SMALLEST_STEP and self.asked < self.solver.max_rounds:
-            there = self.ask(point.plus(step, scale), Detail.HESSIAN)
+            there = self.ask(step.from_(point, scale), Detail.HESSIAN)
             if there.loss <= here.loss + 1e-12 * abs(here.loss):
-                return point.plus(step, scale), there
+                return step.from_(point, scale), there
             scale *= 0.5
         return None
 

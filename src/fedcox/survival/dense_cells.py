@@ -64,19 +64,19 @@ class DenseCells:
             at_risk, event = link.at_risk(v), link.event(v.ravel()[self.events])
             slope = at_risk.slope * self.weight
             slope.ravel()[self.events] += event.slope
-            loss = np.vdot(at_risk.cost, self.weight) + event.cost.sum()
-            gradient = slope.sum(axis=0) @ self.covariates
+            loss = np.vdot(at_risk.cost, self.weight) + np.add.reduce(event.cost)
+            gradient = np.add.reduce(slope, 0) @ self.covariates
             curvature = None
-            if detail is Detail.INFORMATION:
+            if detail is Detail.INFORMATION and not link.canonical:
                 curvature = self._curvature(link.information(v) * self.weight, detail)
             elif detail is not Detail.GRADIENT:
                 cells = at_risk.curvature * self.weight
                 cells.ravel()[self.events] += event.curvature
                 curvature = self._curvature(cells, detail)
-        return Derivatives(float(loss), slope.sum(axis=1), gradient, curvature)
+        return Derivatives(float(loss), np.add.reduce(slope, 1), gradient, curvature)
 
     def _curvature(self, cells: FloatArray, detail: Detail) -> Curvature:
-        of_interval, of_patient = cells.sum(axis=1), cells.sum(axis=0)
+        of_interval, of_patient = np.add.reduce(cells, 1), np.add.reduce(cells, 0)
         if detail is Detail.DIAGONAL:
             return Curvature(of_interval, None, of_patient @ self.covariates**2)
         beta = np.dot(self._columns * of_patient, self.covariates)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import bernoulli, expit, xlog1py, xlogy
@@ -26,8 +27,7 @@ _TERMS = 14
 _LOG_CHUNK = 16  # factors (1 + v) multiplied before one logarithm is taken
 
 
-@dataclass(frozen=True, eq=False)
-class Terms:
+class Terms(NamedTuple):
     """A cost and its first two derivatives in log v, cell by cell."""
 
     cost: FloatArray
@@ -43,7 +43,9 @@ class AbstractLink(ABC):
     #: c_1, c_2, … of f, and up to which v that many terms are exact to rounding.
     series: FloatArray
     series_radius: float
-    #: the same for the weight of a cell in the expected information.
+    #: whether observed and expected information are the same, as for a canonical link.
+    canonical: bool
+    #: the series for the weight of a cell in the expected information.
     information_series: FloatArray
     information_radius: float
 
@@ -83,6 +85,7 @@ class Logit(AbstractLink):
 
     name = "logit"
     ratio_name = "hazard odds ratio"
+    canonical = True
     series = np.array([(-1.0) ** (k + 1) / k for k in range(1, _TERMS + 1)])
     series_radius = 0.05
     information_series = np.array([(-1.0) ** (k + 1) * k for k in range(1, _TERMS + 1)])
@@ -121,6 +124,7 @@ class ComplementaryLogLog(AbstractLink):
 
     name = "cloglog"
     ratio_name = "hazard ratio"
+    canonical = False
     series = np.array([1.0])
     series_radius = np.inf
     # v²/(exp(v) − 1) = Σ B_k v^(k+1) / k!, with B_k the Bernoulli numbers (B_1 = −1/2).
@@ -134,10 +138,10 @@ class ComplementaryLogLog(AbstractLink):
         return float(v.sum()), v, v
 
     def event(self, v: FloatArray) -> Terms:
-        survives = np.exp(-v)
-        hazard = -np.expm1(-v)
-        slope = v / hazard
-        return Terms(-v - np.log(hazard), -slope, -slope * (1.0 - slope * survives))
+        survives_less_one = np.expm1(-v)
+        slope = v / survives_less_one
+        curvature = slope * (1.0 + slope * (survives_less_one + 1.0))
+        return Terms(-v - np.log(-survives_less_one), slope, curvature)
 
     def information(self, v: FloatArray) -> FloatArray:
         # exp(−v)/(1 − exp(−v)) rather than 1/(exp(v) − 1): no overflow for large v.

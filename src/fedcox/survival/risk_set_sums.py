@@ -22,8 +22,6 @@ from fedcox.survival.risk_order import RiskOrder
 _BLOCK_CELLS = 24_576
 #: A series term this small beside the first one is below rounding.
 _NEGLIGIBLE = 1e-17
-#: The same for the T×P block, a factor of the information matrix: 12 digits are plenty there.
-_NEGLIGIBLE_CROSS = 1e-13
 
 #: A block v (intervals, patients) → Σ cost, slope and curvature cell by cell.
 CellFunction = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
@@ -34,7 +32,8 @@ class RiskSetSums:
     """Totals that grow as parts are added.
 
     cost of all cells; slope and curvature per patient and per interval; `cross`, if wanted, is
-    Σ_i curvature_im x_i, (intervals, columns).
+    Σ_i curvature_im x_i, (intervals, columns), with terms of a series left out that are below
+    `cross_tolerance` beside the first.
     """
 
     cost: float
@@ -43,9 +42,12 @@ class RiskSetSums:
     slope_of_interval: FloatArray
     curvature_of_interval: FloatArray
     cross: FloatArray | None
+    cross_tolerance: float
 
     @classmethod
-    def zero(cls, order: RiskOrder, *, cross: bool) -> RiskSetSums:
+    def zero(
+        cls, order: RiskOrder, *, cross: bool, cross_tolerance: float = 0.0
+    ) -> RiskSetSums:
         patients, intervals = order.patients, order.at_risk.size
         return cls(
             0.0,
@@ -54,6 +56,7 @@ class RiskSetSums:
             np.zeros(intervals),
             np.zeros(intervals),
             np.zeros((intervals, order.covariates.shape[1])) if cross else None,
+            cross_tolerance,
         )
 
 
@@ -113,7 +116,7 @@ def _add_term(
         sums.slope_of_interval[first:] += slope * of_interval
         sums.curvature_of_interval[first:] += curvature * of_interval
     if sums.cross is not None:
-        relevant = np.abs(curvature * of_interval) > _NEGLIGIBLE_CROSS * np.abs(
+        relevant = np.abs(curvature * of_interval) > sums.cross_tolerance * np.abs(
             sums.curvature_of_interval[first:]
         )
         if relevant.any():

@@ -37,7 +37,7 @@ class Scaling:
             np.subtract(covariates, self.mean, out=out)
         else:
             np.subtract(covariates[:, self.keep], self.mean, out=out)
-        out /= self.spread
+        out *= 1.0 / self.spread
         if np.isnan(out.sum()):
             np.nan_to_num(out, copy=False, nan=0.0)
 

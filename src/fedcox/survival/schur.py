@@ -18,11 +18,13 @@ def schur_complement(curvature: Curvature) -> FloatArray:
     """H_ββ − H_βα H_αα⁻¹ H_αβ: the information on β once α is estimated too."""
     if curvature.cross is None or curvature.beta.ndim != 2:
         raise ValueError("The Schur complement needs the full curvature.")
-    root = np.sqrt(curvature.alpha)[:, None]
-    eliminated = np.divide(
-        curvature.cross, root, out=np.zeros_like(curvature.cross), where=root > 0
-    )
+    eliminated = curvature.cross * np.sqrt(_inverse(curvature.alpha))[:, None]
     return np.asarray(curvature.beta - eliminated.T @ eliminated)
+
+
+def _inverse(diagonal: FloatArray) -> FloatArray:
+    """1 / diagonal, zero where an interval carries no information."""
+    return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,7 @@ class Factored:
     """A curvature ready to be solved with, as often as needed."""
 
     curvature: Curvature
+    complement: FloatArray
     factor: tuple[FloatArray, bool]
 
     @classmethod
@@ -44,20 +47,16 @@ class Factored:
                 # A direction without information (separation): keep the step finite.
                 jitter = max(_JITTER, 10.0 * jitter)
             else:
-                return cls(curvature, factor)
+                return cls(curvature, complement, factor)
 
     def solve(self, alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(α, β) parts of H⁻¹ (alpha, beta)."""
         cross = self.curvature.cross
-        diagonal = self.curvature.alpha
-        scaled = np.divide(alpha, diagonal, out=np.zeros_like(alpha), where=diagonal > 0)
+        inverse = _inverse(self.curvature.alpha)
         if cross is None or not beta.size:
-            return scaled, beta
-        of_beta = np.asarray(cho_solve(self.factor, beta - scaled @ cross))
-        moved = np.divide(
-            cross @ of_beta, diagonal, out=np.zeros_like(alpha), where=diagonal > 0
-        )
-        return scaled - moved, of_beta
+            return inverse * alpha, beta
+        of_beta = np.asarray(cho_solve(self.factor, beta - (inverse * alpha) @ cross))
+        return inverse * (alpha - cross @ of_beta), of_beta
 
 
 def distance_to_optimum(here: Derivatives) -> float:

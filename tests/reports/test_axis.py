@@ -1,0 +1,70 @@
+"""Ticks and places on the axes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fedcox.reports.axis import equal_width, nice_step, power_ticks, ratio_axis, time_ticks
+
+
+def test_ticks_of_equal_intervals_are_interval_ends() -> None:
+    ends = np.arange(30.0, 1081.0, 30.0)
+    ticks = time_ticks(ends)
+    assert ticks == (0.0, 240.0, 480.0, 720.0, 960.0)
+    assert set(ticks[1:]) <= set(ends.tolist())
+
+
+def test_a_short_last_interval_keeps_the_ticks_on_the_grid() -> None:
+    ends = np.array([30.0, 60.0, 90.0, 100.0])
+    assert equal_width(ends) == 30.0
+    assert time_ticks(ends) == (0.0, 30.0, 60.0, 90.0)
+
+
+def test_one_interval_has_a_tick_at_both_ends() -> None:
+    assert time_ticks(np.array([365.0])) == (0.0, 365.0)
+
+
+def test_event_times_have_round_ticks() -> None:
+    assert time_ticks(np.array([3.0, 11.0, 50.0, 971.0])) == (0.0, 200.0, 400.0, 600.0, 800.0)
+
+
+@pytest.mark.parametrize("intervals", [1, 2, 5, 6, 7, 13, 100, 365, 5000])
+def test_there_are_never_more_than_six_time_ticks(intervals: int) -> None:
+    assert 2 <= len(time_ticks(np.arange(1.0, intervals + 1))) <= 6
+
+
+@pytest.mark.parametrize("span", [1e-6, 0.3, 1.0, 7.0, 1080.0, 1e9])
+def test_a_nice_step_is_just_large_enough(span: float) -> None:
+    step = nice_step(span, 5)
+    assert span / 5 <= step * (1 + 1e-9)
+    assert step <= 2.5 * span / 5
+
+
+def test_one_is_at_the_centre_of_the_ratio_axis() -> None:
+    axis = ratio_axis([0.5, 2.0], [(0.3, 0.8), (1.2, 3.4)])
+    assert axis.place(1.0) == 50.0
+    assert axis.place(0.5) == pytest.approx(100 - axis.place(2.0))
+    assert any(tick.label == "1" and tick.place == 50.0 for tick in axis.ticks)
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 100.0])
+def test_every_ratio_axis_has_three_to_nine_ticks_within_it(spread: float) -> None:
+    axis = ratio_axis([1.0], [(math.exp(-spread), math.exp(spread))])
+    assert 3 <= len(axis.ticks) <= 9
+    assert all(0 <= tick.place <= 100 for tick in axis.ticks)
+    assert [tick.place for tick in axis.ticks] == sorted(tick.place for tick in axis.ticks)
+
+
+def test_infinite_and_zero_bounds_lie_at_the_ends() -> None:
+    axis = ratio_axis([1.0], [(0.0, math.inf)])
+    assert (axis.place(0.0), axis.place(math.inf)) == (0.0, 100.0)
+
+
+def test_powers_of_ten_hold_the_values() -> None:
+    first, last, labelled = power_ticks(3e-13, 250.0)
+    assert 10.0**first <= 3e-13
+    assert 10.0**last >= 250.0
+    assert 3 <= len(labelled) <= 7

@@ -1,0 +1,120 @@
+"""Survival curves for the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from fedcox.reports.curve_figure import (
+    MOST_CURVES,
+    MOST_POINTS,
+    average_panel,
+    group_panels,
+    step_path,
+    time_axis,
+)
+from tests import fitted_examples as examples
+
+
+def drawn(path: str) -> tuple[int, int, int]:
+    """Where a path ends, and in how many steps."""
+    across = [int(number) for number in re.findall(r"h(-?\d+)", path)]
+    down = [int(number) for number in re.findall(r"v(-?\d+)", path)]
+    assert min(across, default=0) >= 0
+    assert min(down, default=0) >= 0
+    return sum(across), sum(down), len(down)
+
+
+def test_a_curve_steps_down_at_the_interval_ends() -> None:
+    path = step_path(np.array([1.0, 2.0, 4.0]), np.array([0.9, 0.5, 0.5]))
+    assert path == "M0 0h250v100h250v400h500"
+
+
+def test_a_curve_of_28_000_intervals_is_drawn_in_few_steps_and_ends_right() -> None:
+    ends = np.linspace(0.1, 2800.0, 28_000)
+    across, down, steps = drawn(step_path(ends, np.exp(-ends / 2000)))
+    assert (across, down) == (1000, round(1000 * (1 - np.exp(-1.4))))
+    assert steps <= MOST_POINTS + 1
+
+
+def test_every_category_and_the_foremost_numbers_have_a_panel() -> None:
+    titles = [panel.title for panel in group_panels(examples.lung())]
+    assert titles == ["sex", "ph.ecog", "age", "wt.loss"]
+    assert len(group_panels(examples.wide())) == 4
+
+
+def test_a_category_shows_its_reference_and_every_level() -> None:
+    panel = group_panels(examples.lung())[1]
+    assert [curve.label for curve in panel.curves] == ["0 (reference)", "1", "2", "3"]
+    ends = [drawn(curve.path)[1] for curve in panel.curves]
+    assert ends == sorted(ends)
+
+
+def test_the_reference_curve_has_the_others_at_their_means() -> None:
+    fitted = examples.lung()
+    x = fitted.means
+    x[1] = 0.0
+    reference = group_panels(fitted)[0].curves[0]
+    assert reference.path == step_path(fitted.interval_ends, fitted.survival_at(x))
+
+
+def test_a_number_is_shown_one_deviation_around_its_mean_within_its_limits() -> None:
+    labels = [curve.label for curve in group_panels(examples.lung())[2].curves]
+    assert labels == ["53.3 (mean − sd)", "62.4 (mean)", "71.5 (mean + sd)"]
+
+
+def test_a_number_of_zeros_and_ones_is_shown_at_zero_and_one() -> None:
+    smoker = next(p for p in group_panels(examples.every_event_time(40)) if p.title == "smoker")
+    assert [curve.label for curve in smoker.curves] == ["0", "1"]
+
+
+def test_levels_that_cannot_be_estimated_are_named_not_drawn() -> None:
+    fitted = examples.lung()
+    rows = list(fitted.coefficients)
+    rows[4] = examples.not_estimated("ph.ecog_3", "constant", mean=0.0)
+    panel = group_panels(replace(fitted, coefficients=tuple(rows)))[1]
+    assert [curve.label for curve in panel.curves] == ["0 (reference)", "1", "2"]
+    assert panel.remark == "Not estimable: 3."
+
+
+def test_of_many_levels_the_most_common_are_drawn() -> None:
+    levels = [f"region {i}" for i in range(20)]
+    text = (
+        '[outcome]\ntime = "t"\nevent = "e"\n[grid]\nwidth = 1\n[covariates.region]\n'
+        f'type = "category"\nlevels = {json.dumps(levels)}\nreference = "region 0"\n'
+    )
+    rows = tuple(
+        examples.indicator(f"region_{level}", 0.1, 0.2, share=0.01 * (i + 1))
+        for i, level in enumerate(levels[1:])
+    )
+    (panel,) = group_panels(examples.fitted_study(text, rows, np.arange(1.0, 5.0)))
+    assert len(panel.curves) == MOST_CURVES
+    assert panel.curves[-1].label == "region 19"
+    assert "12 more in the table" in panel.remark
+
+
+def test_numbers_at_risk_are_those_at_the_start_of_the_next_interval() -> None:
+    fitted = examples.lung()
+    axis = time_axis(fitted)
+    assert axis.ticks[1].label == "240"
+    assert axis.at_risk[0] == f"{fitted.baseline[0].at_risk:,.0f}"
+    assert axis.at_risk[1] == f"{fitted.baseline[8].at_risk:,.0f}"
+    assert axis.events[1] == str(sum(row.events for row in fitted.baseline[:8]))
+
+
+def test_the_thin_tail_begins_where_fewer_than_ten_are_at_risk() -> None:
+    fitted = examples.lung()
+    assert time_axis(fitted).few_from is None
+    tail = [
+        replace(row, at_risk=9.0) if row.interval_end > 540 else row for row in fitted.baseline
+    ]
+    assert time_axis(replace(fitted, baseline=tuple(tail))).few_from == 50.0
+
+
+def test_the_average_curve_exists_without_any_coefficient() -> None:
+    panel = average_panel(examples.nothing_estimable())
+    assert group_panels(examples.nothing_estimable()) == ()
+    assert drawn(panel.curves[0].path)[0] == 1000

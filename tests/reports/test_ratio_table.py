@@ -1,0 +1,78 @@
+"""The table a clinician reads in the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.console import Console, RenderableType
+
+from fedcox.analysis.fitted import Notice
+from fedcox.reports.ratio_rows import footer_lines, ratio_rows
+from fedcox.reports.ratio_table import ratio_table, warnings_panel
+from tests import fitted_examples as examples
+
+
+def printed(renderable: RenderableType) -> str:
+    console = Console(width=100, record=True, file=None, quiet=False)
+    with console.capture() as capture:
+        console.print(renderable)
+    return capture.get()
+
+
+def test_each_link_prints_its_ratio_under_its_own_name() -> None:
+    hazard = printed(ratio_table(examples.lung()))
+    odds = printed(ratio_table(examples.lung(link="logit")))
+    assert "hazard ratio" in hazard
+    assert "hazard odds ratio" in odds
+    assert "hazard ratio" not in odds
+
+
+def test_a_line_has_ratio_interval_p_and_coefficient() -> None:
+    text = printed(ratio_table(examples.lung()))
+    line = next(line for line in text.splitlines() if "ph.ecog_2" in line)
+    for part in ("2.50", "1.60 to 3.91", "<0.001", "0.918 (0.228)"):
+        assert part in line
+
+
+def test_columns_without_a_ratio_show_a_dash_and_the_word() -> None:
+    lines = printed(ratio_table(examples.wide())).splitlines()
+    aliased = next(line for line in lines if "gene <3>" in line)
+    assert "aliased" in aliased
+    assert "–" in aliased
+    assert "constant" in next(line for line in lines if "gene <4>" in line)
+
+
+def test_square_brackets_in_a_name_are_not_taken_as_markup() -> None:
+    fitted = examples.lung()
+    odd = replace(fitted.coefficients[0], name="[red]age[/red]")
+    named = replace(fitted, coefficients=(odd, *fitted.coefficients[1:]))
+    assert "[red]age[/red]" in printed(ratio_table(named))
+
+
+def test_the_footer_counts_patients_events_rounds_and_bytes() -> None:
+    text = "\n".join(footer_lines(examples.lung()))
+    for part in ("5 centers", "36 intervals", "39.0 on 6 df, p <0.001", "0.644", "5 rounds"):
+        assert part in text
+    assert "kB left the centers" in text
+
+
+def test_a_fit_without_a_test_or_concordance_prints_dashes() -> None:
+    text = "\n".join(footer_lines(examples.nothing_estimable()))
+    assert "likelihood-ratio test –" in text
+    assert "concordance –" in text
+    assert "not converged after 5 rounds" in text
+
+
+def test_an_interval_beyond_all_numbers_is_said_in_words() -> None:
+    rows = ratio_rows(examples.separated())
+    assert rows[0].interval == "<0.0001 to >10,000"
+    assert not rows[0].clear
+
+
+def test_warnings_stand_in_a_panel_in_plain_words() -> None:
+    assert warnings_panel(examples.lung()) is None
+    fitted = replace(examples.lung(), notices=(Notice("SeparationWarning", "[b] grows."),))
+    panel = warnings_panel(fitted)
+    assert panel is not None
+    text = printed(panel)
+    assert "A coefficient without a limit. [b] grows." in text

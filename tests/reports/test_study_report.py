@@ -1,0 +1,175 @@
+"""The page: complete, self-contained, and right for studies of every shape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from fedcox.analysis.fitted import FittedStudy, Notice
+from fedcox.errors import OutputError
+from fedcox.reports.study_report import report_html, write_report
+from tests import fitted_examples as examples
+
+SHAPES: dict[str, Callable[[], FittedStudy]] = {
+    "lung": examples.lung,
+    "logit": lambda: examples.lung(link="logit"),
+    "sixty covariates": examples.wide,
+    "nothing estimable": examples.nothing_estimable,
+    "separated": examples.separated,
+    "every event time": examples.every_event_time,
+    "a thousand centers": examples.many_centers,
+    "no ledger": lambda: replace(examples.lung(), ledger=(), convergence=()),
+}
+VOID = {"meta", "link", "line", "path", "rect", "br"}
+SVG_NUMBERS = re.compile(r'\b(?:x|y|x1|x2|y1|y2|d|width|height|style)="([^"]*)"')
+
+
+class Outline(HTMLParser):
+    """Headings, and whether every tag that opens also closes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[int] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        if re.fullmatch(r"h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.append(value)
+            if name == "href" and value:
+                self.links.append(value)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        # The long list of centers leaves its cells open, as HTML allows.
+        while self.open and self.open[-1] in {"td", "th", "tr"} and self.open[-1] != tag:
+            self.open.pop()
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(params=SHAPES, scope="module")
+def page(request: pytest.FixtureRequest) -> str:
+    return report_html(SHAPES[request.param](), command="fedcox fit study.toml --out RUN")
+
+
+def test_the_page_is_well_formed_with_headings_in_order(page: str) -> None:
+    outline = Outline()
+    outline.feed(page)
+    assert outline.open == []
+    assert outline.headings[0] == 1
+    assert outline.headings.count(1) == 1
+    steps = zip(outline.headings, outline.headings[1:], strict=False)
+    assert all(below - above <= 1 for above, below in steps)
+    assert len(outline.ids) == len(set(outline.ids))
+    inside = [link[1:] for link in outline.links if link.startswith("#")]
+    assert set(inside) <= set(outline.ids)
+
+
+def test_the_page_loads_nothing(page: str) -> None:
+    assert "://" not in page
+    assert "<script" not in page
+    assert "@import" not in page
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+
+
+def test_no_drawing_holds_nan_or_infinity(page: str) -> None:
+    for numbers in SVG_NUMBERS.findall(page):
+        assert not re.search(r"nan|inf|none", numbers, re.IGNORECASE), numbers
+
+
+def test_the_page_stays_small(page: str) -> None:
+    assert len(page.encode()) < 200_000
+
+
+def test_names_from_files_are_escaped() -> None:
+    page = report_html(examples.wide())
+    assert "gene &lt;0&gt; &amp; co" in page
+    assert "gene <0>" not in page
+    assert "<h1>Example &lt;study&gt; &amp; more</h1>" in page
+
+
+def test_centers_and_warnings_and_commands_are_escaped() -> None:
+    fitted = examples.lung()
+    bad = "<img src=x onerror=alert(1)>"
+    fitted = replace(
+        fitted,
+        centers=(replace(fitted.centers[0], name=bad), *fitted.centers[1:]),
+        notices=(Notice("SeparationWarning", bad),),
+        versions={"fedcox": bad},
+    )
+    assert "<img" not in report_html(fitted, command=bad)
+
+
+def test_each_link_is_explained_under_its_honest_name() -> None:
+    hazard, odds = report_html(examples.lung()), report_html(examples.lung(link="logit"))
+    assert '<h2 id="ratios-title">Hazard ratios</h2>' in hazard
+    assert "hazard odds ratio" not in hazard
+    assert '<h2 id="ratios-title">Hazard odds ratios</h2>' in odds
+    assert "<strong>not a hazard ratio</strong>" in odds
+
+
+def test_warnings_come_first_and_in_plain_words() -> None:
+    page = report_html(examples.separated())
+    assert page.index("Read this before using the numbers") < page.index('id="ratios"')
+    assert "A coefficient without a limit" in page
+    assert 'id="warnings"' not in report_html(examples.lung())
+
+
+def test_the_page_promises_no_privacy() -> None:
+    page = report_html(examples.lung())
+    assert "not a guarantee of privacy" in page
+    assert "in one process" in page
+    assert "not a sum: the time of one patient" in page
+    assert "is not in the ledger" in page
+
+
+def test_the_study_file_and_versions_are_there_to_reproduce() -> None:
+    page = report_html(examples.lung(), command="fedcox fit study.toml --out RUN")
+    assert "# The lung study over five hospitals." in page
+    assert "fedcox fit study.toml --out RUN" in page
+    assert "fedcox 0.1.0" in page
+
+
+def test_what_the_data_cannot_say_is_said() -> None:
+    page = report_html(examples.wide())
+    assert "gene &lt;3&gt; &amp; co repeats what other columns already say" in page
+    assert "gene &lt;4&gt; &amp; co has the same value for every patient" in page
+    assert "Nothing is known beyond 360 days" in page
+    few = replace(
+        examples.lung(),
+        centers=tuple(replace(center, events=2) for center in examples.lung().centers),
+    )
+    assert "10 events are few for 6 coefficients" in report_html(few)
+
+
+def test_a_fit_read_from_its_file_gives_the_same_page(tmp_path: Path) -> None:
+    for make in (examples.lung, examples.separated, examples.nothing_estimable):
+        fitted = make()
+        fitted.save(tmp_path / "fit.json")
+        back = replace(FittedStudy.read(tmp_path / "fit.json"), ledger=fitted.ledger)
+        assert report_html(back) == report_html(fitted)
+
+
+def test_the_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_report(examples.lung(), path, command="fedcox fit")
+    assert path.read_text(encoding="utf-8") == report_html(
+        examples.lung(), command="fedcox fit"
+    )
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(OutputError, match="Cannot write"):
+        write_report(examples.lung(), tmp_path / "nowhere" / "report.html")
