@@ -79,7 +79,9 @@ def test_a_grid_needs_increasing_finite_edges(edges: list[float]) -> None:
         TimeGrid(np.array(edges))
 
 
-@pytest.mark.parametrize(("width", "horizon"), [(0.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (np.nan, 1.0)])
+@pytest.mark.parametrize(
+    ("width", "horizon"), [(0.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (np.nan, 1.0)]
+)
 def test_width_and_horizon_are_positive(width: float, horizon: float) -> None:
     with pytest.raises(StudyError):
         TimeGrid.regular(width, horizon)

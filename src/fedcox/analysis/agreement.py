@@ -45,11 +45,10 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
     mean = np.divide(
         sums.total, sums.present, out=np.zeros_like(sums.total), where=sums.present > 0
     )
-    by_center, scatters = federation.ask_each(
-        [IntervalCounts(grid, plan.reading), CovariateScatter(mean)]
+    scatter, by_center = federation.ask_together(
+        [CovariateScatter(mean)], each=[IntervalCounts(grid, plan.reading)]
     )
     counts: Counts = reduce(Counts.__add__, by_center.values())
-    scatter: FloatArray = sum(scatters.values(), start=np.zeros((mean.size, mean.size)))
     _check(counts, grid, plan)
     constant = constant_columns(scatter, mean, sums.patients)
     # A penalty makes every combination of columns estimable; without one the later ones go.

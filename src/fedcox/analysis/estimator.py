@@ -108,14 +108,18 @@ class DiscreteTimeCox:
         return index
 
     def predict_survival_function(
-        self, X: ArrayLike, return_array: bool = False  # noqa: N803
+        self,
+        X: ArrayLike,
+        return_array: bool = False,  # noqa: N803
     ) -> FloatArray | np.ndarray[Any, np.dtype[np.object_]]:
         """S(t | x) for each patient: step functions, or (patients, intervals) at `edges_`."""
         curves = survival(self.alpha_, self.predict(X), link=LINKS[self.link])
         return curves if return_array else self._steps(curves, before=1.0)
 
     def predict_cumulative_hazard_function(
-        self, X: ArrayLike, return_array: bool = False  # noqa: N803
+        self,
+        X: ArrayLike,
+        return_array: bool = False,  # noqa: N803
     ) -> FloatArray | np.ndarray[Any, np.dtype[np.object_]]:
         """−log S(t | x), as `predict_survival_function`."""
         curves = cumulative_hazard(self.alpha_, self.predict(X), link=LINKS[self.link])

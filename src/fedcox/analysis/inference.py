@@ -61,20 +61,14 @@ def coefficient_rows(
 ) -> tuple[Coefficient, ...]:
     """One row per column of the design matrix, in the study's order."""
     keep = agreement.setting.scaling.keep
-    estimated = dict(
-        zip(
-            keep.tolist(),
-            zip(
-                inference.coefficients.tolist(), inference.standard_errors.tolist(), strict=True
-            ),
-            strict=True,
-        )
-    )
+    place = {int(column): place for place, column in enumerate(keep)}
+    errors = inference.standard_errors
     rows = []
     for column, name in enumerate(plan.columns):
         mean, sd = float(agreement.mean[column]), float(agreement.spread[column])
-        if column in estimated:
-            rows.append(_estimated(name, *estimated[column], mean, sd))
+        if column in place:
+            coef, se = inference.coefficients[place[column]], errors[place[column]]
+            rows.append(_estimated(name, float(coef), float(se), mean, sd))
         else:
             note = "constant" if agreement.constant[column] else "aliased"
             rows.append(Coefficient(name, *(None,) * 7, mean, sd, note))

@@ -9,9 +9,9 @@ import typer
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write.")] = Path(
-        "demo"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Where to write.")
+    ] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other patients.")] = 1,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an earlier demo in that folder.")

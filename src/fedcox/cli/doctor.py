@@ -32,13 +32,13 @@ def doctor() -> None:
     console = Console()
     table = Table("part", "found", show_header=False)
     table.add_row("fedcox", _found("fedcox"))
-    table.add_row("python", f"{platform.python_version()} ({sys.platform}, {os.cpu_count()} cores)")
+    table.add_row(
+        "python", f"{platform.python_version()} ({sys.platform}, {os.cpu_count()} cores)"
+    )
     for name in _BASE:
         table.add_row(name, _found(name))
     for extra, names in _EXTRAS.items():
-        table.add_row(
-            f"extra: {extra}", ", ".join(f"{name} {_found(name)}" for name in names)
-        )
+        table.add_row(f"extra: {extra}", ", ".join(f"{name} {_found(name)}" for name in names))
     console.print(table)
     missing = [name for name in _BASE if _found(name) == _ABSENT]
     if missing:
@@ -85,4 +85,4 @@ def pooled_difference() -> float:
         split = fit(study, InProcess.from_frame(study, frame, center="hospital")).summary
         pooled = fit(study, InProcess.from_frame(study, frame)).summary
     columns = ["coef", "se(coef)"]
-    return float(np.abs(split[columns] - pooled[columns]).to_numpy().max())
+    return float(np.abs(split[columns].to_numpy() - pooled[columns].to_numpy()).max())

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 def fit(
     study: Annotated[
-        Path, typer.Argument(metavar="STUDY.toml", help="The study file, the same for everyone.")
+        Path,
+        typer.Argument(metavar="STUDY.toml", help="The study file, the same for everyone."),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="FILE", help="One file with the patients of all centers."),
+        typer.Option(
+            "--data", metavar="FILE", help="One file with the patients of all centers."
+        ),
     ] = None,
     center_column: Annotated[
         str | None,
@@ -73,7 +76,9 @@ def given_files(
     if data is not None and centers:
         faults.append("Give either --data or --center, not both.")
     if center_column is not None and centers:
-        faults.append("--center-column belongs to --data; with --center each file is one center.")
+        faults.append(
+            "--center-column belongs to --data; with --center each file is one center."
+        )
     files: dict[str, Path] = {}
     for text in centers:
         name, equals, file = text.partition("=")
@@ -120,11 +125,11 @@ def read_shown(
             table = read_table(files)
             if center_column is None:
                 whole = cohort_from_frame(table, plan.schema, source=str(files))
-                return InProcess.from_loaded({"all": whole}, numbered=False)
+                return InProcess.from_loaded({"all": whole})
             parts = cohorts_by_center(
                 table, plan.schema, center=center_column, source=str(files)
             )
-            return InProcess.from_loaded(parts, numbered=False)
+            return InProcess.from_loaded(parts)
         loaded, faulty = {}, []
         for name, file in progress.track(files.items(), description="reading"):
             try:
@@ -136,7 +141,7 @@ def read_shown(
     if faulty:
         told = [line for error in faulty for line in (error.subject, *error.faults)]
         raise CohortError(f"{len(faulty)} of {len(files)} centers cannot be used.", told)
-    return InProcess.from_loaded(loaded, numbered=True)
+    return InProcess.from_loaded(loaded)
 
 
 @contextmanager

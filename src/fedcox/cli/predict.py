@@ -23,7 +23,9 @@ def predict(
     out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
     at: Annotated[
         list[float] | None,
-        typer.Option(metavar="TIME", help="Survival at this time; repeat. Default: interval ends."),
+        typer.Option(
+            metavar="TIME", help="Survival at this time; repeat. Default: interval ends."
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a file that is there already.")
@@ -46,7 +48,9 @@ def predict(
 
     fitted = read_run(run)
     if out.exists() and not overwrite:
-        raise OutputError(f"{out} exists already.", ["Choose another name, or say --overwrite."])
+        raise OutputError(
+            f"{out} exists already.", ["Choose another name, or say --overwrite."]
+        )
     with Progress(console=Console(stderr=True), transient=True) as progress:
         progress.add_task("predicting", total=None)
         table = predictions(fitted, read_table(data), at)

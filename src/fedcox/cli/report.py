@@ -12,7 +12,9 @@ def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a fit.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE.html", help="Where to write; default RUN/report.html."),
+        typer.Option(
+            "--out", metavar="FILE.html", help="Where to write; default RUN/report.html."
+        ),
     ] = None,
 ) -> None:
     """Write the report of a fit again, from its fit.json and ledger.jsonl.

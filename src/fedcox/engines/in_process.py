@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
-import numpy as np
-
 from fedcox.errors import CohortError
+from fedcox.engines.wards import numbered_through, wards
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.queries.derivatives import DerivativesAt
-from fedcox.federation.query import AbstractQuery, Answer
+from fedcox.federation.query import AbstractQuery, AbstractSumQuery, Answer
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import Cohort
 
@@ -37,12 +35,13 @@ class InProcess:
     """A federation whose centers are objects. Replies are combined in the order of center names."""
 
     def __init__(self, centers: Sequence[Center]) -> None:
-        self.centers = tuple(sorted(centers, key=lambda center: center.name))
-        faults = _faults(self.centers)
+        faults = _faults(centers)
         if faults:
             raise CohortError("These centers do not make a federation.", faults)
+        self.centers = numbered_through(sorted(centers, key=lambda center: center.name))
         self.names = tuple(center.name for center in self.centers)
         self.ledger = Ledger()
+        self._wards = wards(self.centers)
         self._sent: WeakSet[Setting] = WeakSet()
 
     @classmethod
@@ -71,35 +70,37 @@ class InProcess:
         elif center is None:
             loaded = {"all": cohort_from_frame(frames, study.schema, source="the table")}
         else:
-            loaded = cohorts_by_center(
-                frames, study.schema, center=center, source="the table"
-            )
-        return cls.from_loaded(loaded, numbered=isinstance(frames, Mapping))
+            loaded = cohorts_by_center(frames, study.schema, center=center, source="the table")
+        return cls.from_loaded(loaded)
 
     @classmethod
-    def from_loaded(cls, loaded: Mapping[str, LoadedCohort], *, numbered: bool) -> InProcess:
-        """Cohorts as they come from files; with `numbered` their patients are numbered through."""
-        centers, before = [], 0
-        for name, part in sorted(loaded.items()):
-            cohort = part.cohort
-            if numbered:
-                numbers = before + np.arange(cohort.patients)
-                cohort = replace(cohort, number=numbers)
-                before += cohort.patients
-            centers.append(Center(name, cohort, part.dropped))
-        return cls(centers)
+    def from_loaded(cls, loaded: Mapping[str, LoadedCohort]) -> InProcess:
+        """Cohorts as they come from tables or files."""
+        return cls([Center(name, part.cohort, part.dropped) for name, part in loaded.items()])
 
     def ask(self, query: AbstractQuery[Answer]) -> Answer:
         self.ledger.open_round()
-        return reduce(query.combine, self._replies(query))
+        return self._combined(query)
 
-    def ask_together(self, queries: Sequence[AbstractQuery[Any]]) -> list[Any]:
+    def ask_together(
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        each: Sequence[AbstractQuery[Any]] = (),
+    ) -> list[Any]:
         self.ledger.open_round()
-        return [reduce(query.combine, self._replies(query)) for query in queries]
+        combined = [self._combined(query) for query in queries]
+        return combined + [dict(zip(self.names, self._replies(q), strict=True)) for q in each]
 
-    def ask_each(self, queries: Sequence[AbstractQuery[Any]]) -> list[dict[str, Any]]:
-        self.ledger.open_round()
-        return [dict(zip(self.names, self._replies(query), strict=True)) for query in queries]
+    def _combined(self, query: AbstractQuery[Answer]) -> Answer:
+        if len(self._wards) == len(self.centers) or not isinstance(query, AbstractSumQuery):
+            return reduce(query.combine, self._replies(query))
+        total: Answer = reduce(query.combine, (ward.answer(query) for ward in self._wards))
+        down, up = query.numbers + self._once(query), query.numbers_in(total)
+        for (
+            name
+        ) in self.names:  # sums have one shape: each center sends as much as the total holds
+            self.ledger.record(name, query.name, up, down)
+        return total
 
     def _replies(self, query: AbstractQuery[Answer]) -> Iterator[Answer]:
         """One reply at a time, so that a thousand of them need the memory of two."""

@@ -38,6 +38,14 @@ class AbstractQuery(ABC, Generic[Answer]):
         """How many numbers one reply holds; symmetric blocks count once."""
 
 
+class AbstractSumQuery(AbstractQuery[Answer]):
+    """A query whose replies are sums over patients, of one shape whatever the center.
+
+    So the combined reply of several cohorts is the reply of their union, and an engine that
+    holds them all may compute it at once.
+    """
+
+
 class Federation(Protocol):
     """Anything that can put questions to every center and combine the replies."""
 
@@ -55,10 +63,14 @@ class Federation(Protocol):
         """One question, one round: the combined reply."""
         ...
 
-    def ask_together(self, queries: Sequence[AbstractQuery[Any]]) -> list[Any]:
-        """Questions that do not depend on each other share one round."""
-        ...
+    def ask_together(
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        each: Sequence[AbstractQuery[Any]] = (),
+    ) -> list[Any]:
+        """Questions that do not depend on each other share one round.
 
-    def ask_each(self, queries: Sequence[AbstractQuery[Any]]) -> list[dict[str, Any]]:
-        """The same, but each center's own replies, by the center's name."""
+        First the combined replies to `queries`; then, for every query in `each`, the centers'
+        own replies by name.
+        """
         ...

@@ -47,6 +47,8 @@ class Setting:
         """The cohort ready to be summed over, made at the first question and kept."""
         prepared = self._prepared.get(cohort)
         if prepared is None:
-            prepared = prepare(cohort, self.grid, self.reading, self.active, self.scaling)
+            prepared = prepare(
+                cohort, self.grid, self.reading, self.active, self.scaling, self.link
+            )
             self._prepared[cohort] = prepared
         return prepared

@@ -95,7 +95,9 @@ class _Run:
             enough = loss + _SUFFICIENT_DECREASE * scale * slope
             # Near the optimum the loss is flat to rounding; there the slope decides.
             flat = abs(there.loss - loss) <= 1e-12 * abs(loss)
-            if there.loss <= enough or (flat and abs(float(found @ direction)) <= 0.9 * abs(slope)):
+            if there.loss <= enough or (
+                flat and abs(float(found @ direction)) <= 0.9 * abs(slope)
+            ):
                 return point + scale * direction, there.loss, found
             scale *= _shrink(there.loss - loss, slope * scale)
         return None
@@ -165,8 +167,6 @@ class _InverseHessian:
             vector -= weight * change
             weights.append(weight)
         vector = self._first_guess(vector)
-        for (step, change, inverse), weight in zip(
-            self._pairs, reversed(weights), strict=True
-        ):
+        for (step, change, inverse), weight in zip(self._pairs, reversed(weights), strict=True):
             vector += (weight - inverse * float(change @ vector)) * step
         return vector

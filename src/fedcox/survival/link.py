@@ -50,6 +50,10 @@ class AbstractLink(ABC):
     information_radius: float
 
     @abstractmethod
+    def cost(self, v: FloatArray) -> FloatArray:
+        """f of each cell: minus the log of the chance to survive it."""
+
+    @abstractmethod
     def at_risk(self, v: FloatArray) -> Terms:
         """f, f', f'' of each cell."""
 
@@ -91,10 +95,13 @@ class Logit(AbstractLink):
     information_series = np.array([(-1.0) ** (k + 1) * k for k in range(1, _TERMS + 1)])
     information_radius = 0.05
 
+    def cost(self, v: FloatArray) -> FloatArray:
+        return np.asarray(np.log1p(v))
+
     def at_risk(self, v: FloatArray) -> Terms:
         survives = 1.0 / (1.0 + v)
-        hazard = 1.0 - survives
-        return Terms(np.log1p(v), hazard, hazard * survives)
+        hazard = v * survives
+        return Terms(self.cost(v), hazard, hazard * survives)
 
     def at_risk_sum(self, v: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         survives = v + 1.0
@@ -130,6 +137,9 @@ class ComplementaryLogLog(AbstractLink):
     # v²/(exp(v) − 1) = Σ B_k v^(k+1) / k!, with B_k the Bernoulli numbers (B_1 = −1/2).
     information_series = bernoulli(_TERMS - 1) / _factorial(np.arange(_TERMS))
     information_radius = 0.5
+
+    def cost(self, v: FloatArray) -> FloatArray:
+        return v
 
     def at_risk(self, v: FloatArray) -> Terms:
         return Terms(v, v, v)

@@ -122,7 +122,9 @@ def order_by_risk(
 
 
 def _risk_set_sizes(intervals: IntArray, total: int) -> IntArray:
-    return np.asarray(intervals.size - np.cumsum(np.bincount(intervals, minlength=total + 1)))[:-1]
+    return np.asarray(intervals.size - np.cumsum(np.bincount(intervals, minlength=total + 1)))[
+        :-1
+    ]
 
 
 def _drawn(cells: Cells, rows: IntArray, patients: int) -> Cells:

@@ -86,7 +86,9 @@ def add_series(
             power_a = power_a * a
         else:
             first, people = 0, e.size
-        _add_term(sums, order, power_a, power_e, first, (cost[k - 1], slope[k - 1], curvature[k - 1]))
+        _add_term(
+            sums, order, power_a, power_e, first, (cost[k - 1], slope[k - 1], curvature[k - 1])
+        )
 
 
 def _add_term(

@@ -33,7 +33,7 @@ def cumulative_hazard(
     """
     with np.errstate(over="ignore"):
         v = np.exp(log_risk[:, None] + alpha[None, :])
-    return np.cumsum(link.at_risk(v).cost, axis=1, dtype=np.float64)
+    return np.cumsum(link.cost(v), axis=1, dtype=np.float64)
 
 
 def survival(alpha: FloatArray, log_risk: FloatArray, *, link: AbstractLink) -> FloatArray:

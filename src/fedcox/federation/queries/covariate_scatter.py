@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.query import AbstractSumQuery
 from fedcox.survival.cohort import Cohort, FloatArray
 
 _BLOCK = 1024  # rows centered at a time: they stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
-class CovariateScatter(AbstractQuery[FloatArray]):
+class CovariateScatter(AbstractSumQuery[FloatArray]):
     """Σ (x − mean)(x − mean)ᵀ over patients, a missing value counting as the mean."""
 
     mean: FloatArray
@@ -43,5 +43,5 @@ class CovariateScatter(AbstractQuery[FloatArray]):
         return np.asarray(left + right)
 
     def numbers_in(self, answer: FloatArray) -> int:
-        columns = answer.shape[0]
+        columns = len(answer)
         return columns * (columns + 1) // 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.query import AbstractSumQuery
 from fedcox.survival.cohort import Cohort, FloatArray
 
 
@@ -27,7 +27,7 @@ class ColumnSums:
 
 
 @dataclass(frozen=True)
-class CovariateSums(AbstractQuery[ColumnSums]):
+class CovariateSums(AbstractSumQuery[ColumnSums]):
     """Count and sum of each covariate; missing values are left out of both."""
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail
@@ -32,7 +32,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class DerivativesAt(AbstractQuery[Derivatives]):
+class DerivativesAt(AbstractSumQuery[Derivatives]):
     """Sums over a center's patients, or over its share of a batch."""
 
     setting: Setting

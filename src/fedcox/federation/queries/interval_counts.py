@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.query import AbstractSumQuery
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 
@@ -28,7 +28,7 @@ class Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class IntervalCounts(AbstractQuery[Counts]):
+class IntervalCounts(AbstractSumQuery[Counts]):
     """The life table of a center on the study's grid."""
 
     grid: TimeGrid
