@@ -13,7 +13,8 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── EmptyIntervalsWarning    intervals without an event: hazard zero
 ├── EventsOnlyIntervalsWarning   intervals where everyone at risk has the event: hazard one
 ├── SeparationWarning        a coefficient that grows without bound
-└── NotConvergedWarning      the solver stopped before the optimum
+├── NotConvergedWarning      the solver stopped before the optimum
+└── MissingCenterWarning     patients left out because they name no center
 """
 
 from __future__ import annotations
@@ -80,3 +81,7 @@ class SeparationWarning(FedcoxWarning):
 
 class NotConvergedWarning(FedcoxWarning):
     """The solver stopped before it reached the optimum."""
+
+
+class MissingCenterWarning(FedcoxWarning):
+    """Patients of a common table who name no center and were left out."""

@@ -20,6 +20,7 @@ from fedcox.analysis.fitted import FittedStudy
 from fedcox.analysis.study import Study
 from fedcox.cli.main import main
 from fedcox.engines.in_process import InProcess
+from fedcox.errors import NotConvergedWarning
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.person_periods import stack
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
@@ -118,14 +119,15 @@ def test_full_batch_adam_ends_at_the_glm_too(link: str, reading: str) -> None:
     assert ours.log_likelihood == pytest.approx(theirs.log_likelihood, abs=1e-8)
 
 
-def test_adam_on_batches_ends_near_the_optimum() -> None:
-    settings = {"method": "adam", "learning_rate": 0.01, "steps": 1000, "batch_size": 60}
+def test_adam_on_batches_ends_near_the_glm_and_says_that_it_is_not_there() -> None:
+    settings = {"method": "adam", "learning_rate": 0.02, "steps": 400, "batch_size": 60}
     study = study_of("logit", "include", settings)
-    ours = fit(study, InProcess.from_frame(study, lung(), center="inst"))
-    off = (ours.summary["coef"].to_numpy() - reference("logit", "include").coef) / reference(
-        "logit", "include"
-    ).se
-    assert np.abs(off).max() < 1.0  # noise of the batches, below the noise of the data
+    with pytest.warns(NotConvergedWarning, match="400 steps"):
+        ours = fit(study, InProcess.from_frame(study, lung(), center="inst"))
+    theirs = reference("logit", "include")
+    off = (ours.summary["coef"].to_numpy() - theirs.coef) / theirs.se
+    assert not ours.converged
+    assert np.abs(off).max() < 1.0  # the batches' noise, below that of the data
 
 
 @pytest.mark.parametrize("reading", READINGS)

@@ -25,6 +25,12 @@ def check_folder(
             f"The folder {target} exists already.",
             [f"Choose another name, or say --overwrite to replace the {what} in it."],
         )
+    here = Path.cwd()
+    if target.resolve() in (here, *here.parents):
+        raise OutputError(
+            f"The folder {target} cannot be replaced while you are in it.",
+            ["Name a folder inside it, such as --out run."],
+        )
     # --overwrite removes what fedcox wrote, never somebody's work that lies beside it.
     others = sorted(path.name for path in target.iterdir() if not is_ours(path))
     if others or target.is_symlink():
@@ -37,7 +43,7 @@ def check_folder(
 @contextmanager
 def whole_folder(folder: str | Path) -> Iterator[Path]:
     """A folder to fill, which takes the place of `folder` at the end; on an error nothing changes."""
-    target = Path(folder)
+    target = Path(folder).resolve()  # "." and ".." have no name of their own
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     old = target.with_name(f".{target.name}.{os.getpid()}.old")
     try:
@@ -48,7 +54,7 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
         part.rename(target)
     except OSError as error:
         raise OutputError(
-            f"Cannot write the folder {target}: {error.strerror or error}.",
+            f"Cannot write the folder {folder}: {error.strerror or error}.",
             ["Choose a folder inside one that you may write to."],
         ) from error
     finally:

@@ -117,7 +117,7 @@ def read_shown(
     from fedcox.data.cohort_file import read_cohort, read_table
     from fedcox.data.encoding import cohort_from_frame, cohorts_by_center
     from fedcox.engines.in_process import InProcess
-    from fedcox.errors import CohortError
+    from fedcox.errors import CohortError, MissingCenterWarning
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         if isinstance(files, Path):
@@ -126,9 +126,10 @@ def read_shown(
             if center_column is None:
                 whole = cohort_from_frame(table, plan.schema, source=str(files))
                 return InProcess.from_loaded({"all": whole})
-            parts = cohorts_by_center(
-                table, plan.schema, center=center_column, source=str(files)
-            )
+            with telling(MissingCenterWarning):
+                parts = cohorts_by_center(
+                    table, plan.schema, center=center_column, source=str(files)
+                )
             return InProcess.from_loaded(parts)
         loaded, faulty = {}, []
         for name, file in progress.track(files.items(), description="reading"):
@@ -142,6 +143,26 @@ def read_shown(
         told = [line for error in faulty for line in (error.subject, *error.faults)]
         raise CohortError(f"{len(faulty)} of {len(files)} centers cannot be used.", told)
     return InProcess.from_loaded(loaded)
+
+
+@contextmanager
+def telling(told: type[Warning]) -> Iterator[None]:
+    """Warnings of this class become lines on the terminal; others stay what they are."""
+    import warnings
+
+    from rich.console import Console
+    from rich.markup import escape
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", told)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, told):
+            Console().print(f"[yellow]![/] {escape(str(warning.message))}", soft_wrap=True)
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 @contextmanager

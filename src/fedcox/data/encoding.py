@@ -6,6 +6,7 @@ checked for duplicates and left behind.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +20,12 @@ from fedcox.data.outcome import read_event, read_time
 from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
 from fedcox.data.spelling import canonical, is_missing, is_number
 from fedcox.data.wording import counted, listed, quoted
-from fedcox.errors import CohortError
+from fedcox.errors import CohortError, MissingCenterWarning
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 
 ZERO_TIME = "zero follow-up time"
 MISSING_VALUES = "missing values"
+NO_CENTER = "no center"
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,28 @@ def cohorts_by_center(
 
     Patients are numbered through the whole table, so the split does not show in batches drawn
     over all of them. A center may end up empty when the study's rules leave out its patients.
+    With `missing = "drop"`, patients who name no center are left out under a warning.
     """
     patients = _read_patients(frame, schema, source, center=center)
+    homeless = int(patients.no_center.sum())
+    if homeless:
+        warnings.warn(
+            f"{homeless:,} patient(s) name no center and were left out, as "
+            'missing = "drop" says.',
+            MissingCenterWarning,
+            stacklevel=3,
+        )
     distinct = distinct_values(TableFaults(frame, source).column(center))
     # A file says 3.0 where a table says 3: one center, one name.
     spelt = [canonical(text) if is_number(text) else text for text in distinct.texts]
-    names = sorted(set(spelt), key=_natural)
+    names = sorted({text for text in spelt if not is_missing(text)}, key=_natural)
     ranks = {name: rank for rank, name in enumerate(names)}
-    center_of = np.array([ranks[name] for name in spelt], dtype=np.int64)[distinct.codes]
+    nowhere = len(names)  # after all centers, and cut off
+    by_code = np.array([*(ranks.get(text, nowhere) for text in spelt), nowhere], dtype=np.int64)
+    center_of = by_code[distinct.codes]  # no value is the last code
     order = np.argsort(center_of, kind="stable")
-    ends = np.cumsum(np.bincount(center_of, minlength=len(names)))
-    parts = np.split(order, ends[:-1])
+    ends = np.cumsum(np.bincount(center_of, minlength=len(names) + 1))
+    parts = np.split(order, ends[:-1])[: len(names)]
     return {name: patients.part(rows) for name, rows in zip(names, parts, strict=True)}
 
 
@@ -83,10 +96,11 @@ class _Patients:
     event: BoolArray
     zero_time: BoolArray  # to be dropped for it
     incomplete: BoolArray  # to be dropped for it, and not already for the time
+    no_center: BoolArray  # to be dropped for it, whatever else
 
     @cached_property
     def kept(self) -> BoolArray:
-        return ~(self.zero_time | self.incomplete)
+        return ~(self.zero_time | self.incomplete | self.no_center)
 
     @cached_property
     def number(self) -> IntArray:
@@ -103,7 +117,11 @@ class _Patients:
         cohort = Cohort(
             self.covariates[chosen], self.time[chosen], self.event[chosen], self.number[chosen]
         )
-        reasons = {ZERO_TIME: self.zero_time, MISSING_VALUES: self.incomplete}
+        reasons = {
+            ZERO_TIME: self.zero_time,
+            MISSING_VALUES: self.incomplete,
+            NO_CENTER: self.no_center,
+        }
         counts = {reason: int(mask[everyone].sum()) for reason, mask in reasons.items()}
         return LoadedCohort(cohort, {reason: n for reason, n in counts.items() if n})
 
@@ -115,8 +133,9 @@ def _read_patients(
     faults.require_columns([*schema.column_names, *([] if center is None else [center])])
     if len(frame) == 0:
         faults.add("There are no patients: the table is empty.")
+    no_center = np.zeros(len(frame), dtype=np.bool_)
     if center is not None and faults.has(center):
-        _check_center(faults, center)
+        no_center = _without_center(faults, schema, center)
     if schema.patient_id is not None and faults.has(schema.patient_id):
         _check_identifier(faults, schema.patient_id)
     time = read_time(faults, schema)
@@ -125,9 +144,11 @@ def _read_patients(
     faults.stop()
     nobody = np.zeros(len(frame), dtype=np.bool_)
     zero_time = time == 0 if schema.zero_times == "drop" else nobody
+    zero_time = zero_time & ~no_center
     incomplete = np.isnan(covariates).any(axis=1) if schema.missing == "drop" else nobody
-    patients = _Patients(covariates, time, event, zero_time, incomplete & ~zero_time)
-    if (zero_time | incomplete).all():
+    incomplete = incomplete & ~zero_time & ~no_center
+    patients = _Patients(covariates, time, event, zero_time, incomplete, no_center)
+    if not patients.kept.any():
         dropped = patients.part(None).dropped
         why = listed(f"{count:,} for {reason}" for reason, count in dropped.items())
         raise CohortError(faults.subject, [f"No patients are left after dropping {why}."])
@@ -150,15 +171,19 @@ def _check_identifier(faults: TableFaults, name: str) -> None:
     )
 
 
-def _check_center(faults: TableFaults, name: str) -> None:
-    distinct = distinct_values(faults.column(name))
-    faults.add_rows(
-        name,
-        distinct.rows_where(is_missing, gaps=True),
-        "patient has no center",
-        "patients have no center",
-        advice="fill the column for every patient",
-    )
+def _without_center(faults: TableFaults, schema: CohortSchema, name: str) -> BoolArray:
+    """Patients who name no center: left out with `missing = "drop"`, else a fault."""
+    nameless = distinct_values(faults.column(name)).rows_where(is_missing, gaps=True)
+    if schema.missing != "drop":
+        faults.add_rows(
+            name,
+            nameless,
+            "patient has no center",
+            "patients have no center",
+            advice="fill the column for every patient, or set missing = \"drop\" in the "
+            "study's [model] to leave such patients out",
+        )
+    return nameless
 
 
 def _covariates(

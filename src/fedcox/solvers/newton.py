@@ -13,9 +13,14 @@ from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.schur import Factored
 
-#: Below this decrement the next point is the optimum to about eight digits: time to ask for the
-#: expected information, which standard errors need, together with the last gradient.
-_NEARLY = 1e-6
+#: The decrement per event, r, says how much the Hessian still changes: one more step with a fresh
+#: Hessian multiplies the decrement by about r, and so does one with the old Hessian. Below `_COAST`
+#: the old one is good enough to the end; below `_LAST` the next point is the optimum to eight digits,
+#: so it is asked for the expected information, which standard errors need, with the last gradient.
+_COAST = 1e-5
+_LAST = 3e-8
+#: Loss that no longer changes while coefficients do: separation.
+_FLAT = 1e-6
 #: A scaled coefficient that still moves this much while the loss no longer does has no optimum.
 _RUNAWAY = 0.05
 _SMALLEST_STEP = 2.0**-30
@@ -79,23 +84,32 @@ class _Run:
         while self.asked < self.solver.max_rounds:
             factored = _factored(here)
             step, decrement = self.towards_optimum(factored, here)
-            if decrement >= _NEARLY:
-                moved = self.descend(point, here, step)
-                if moved is None:
-                    break
-                point, here = moved
-                continue
             runaway = np.abs(step.beta) > _RUNAWAY
-            if runaway.any():
+            if decrement < _FLAT and runaway.any():
                 return self.give(point, self.ask(point, Detail.INFORMATION), True, runaway)
-            point = step.from_(point)
-            last = self.ask(point, Detail.INFORMATION)
-            # The Hessian of a moment ago still points to the optimum, to many digits.
-            step, decrement = self.towards_optimum(factored, last)
-            if decrement < self.solver.tolerance:
-                return self.give(step.from_(point), last, True)
-            here = self.ask(point, Detail.HESSIAN)
+            change = decrement / factored.events
+            if change < _COAST and not runaway.any():
+                point, last, done = self.coast(step.from_(point), factored, change)
+                if done:
+                    return self.give(point, last, True)
+                here = self.ask(point, Detail.HESSIAN)
+                continue
+            moved = self.descend(point, here, step)
+            if moved is None:
+                break
+            point, here = moved
         return self.give(point, self.ask(point, Detail.INFORMATION), False)
+
+    def coast(
+        self, point: _Point, factored: Factored, change: float
+    ) -> tuple[_Point, Derivatives, bool]:
+        """The last points, with the Hessian there is: no gradient is asked for without need."""
+        if change >= _LAST:
+            step, _ = self.towards_optimum(factored, self.ask(point, Detail.GRADIENT))
+            point = step.from_(point)
+        last = self.ask(point, Detail.INFORMATION)
+        step, decrement = self.towards_optimum(factored, last)
+        return step.from_(point), last, decrement < self.solver.tolerance
 
     def ask(self, point: _Point, detail: Detail) -> Derivatives:
         self.asked += 1
@@ -109,8 +123,7 @@ class _Run:
         decrement = float(here.alpha @ alpha + here.beta @ beta)
         self.steps.append(Step(here.loss, decrement))
         self.watch(self.steps[-1])
-        total = float(factored.curvature.alpha.sum())
-        bend = 0.5 * float(beta @ factored.complement @ beta) / total
+        bend = 0.5 * float(beta @ factored.complement @ beta) / factored.events
         return _Step(-alpha, -beta, bend), decrement
 
     def descend(

@@ -27,6 +27,7 @@ class Cohort:
     time: FloatArray
     event: BoolArray
     number: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    totals: FloatArray = field(init=False)  # column sums, NaN where a value is missing
 
     def __post_init__(self) -> None:
         covariates = np.ascontiguousarray(self.covariates, dtype=np.float64)
@@ -35,17 +36,23 @@ class Cohort:
         number = np.ascontiguousarray(self.number, dtype=np.int64)
         if number.size == 0:
             number = np.arange(time.size, dtype=np.int64)
-        faults = _faults(covariates, time, event, number)
+        totals = covariates.sum(axis=0)
+        faults = _faults(covariates, time, event, number, totals)
         if faults:
             raise CohortError("These arrays are not a cohort.", faults)
         for name, value in zip(
-            ("covariates", "time", "event", "number"),
-            (covariates, time, event, number),
+            ("covariates", "time", "event", "number", "totals"),
+            (covariates, time, event, number, totals),
             strict=True,
         ):
             view = value.view()  # the caller's own array stays as writable as it was
             view.flags.writeable = False
             object.__setattr__(self, name, view)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no covariate is missing."""
+        return not np.isnan(self.totals).any()
 
     @property
     def patients(self) -> int:
@@ -57,7 +64,11 @@ class Cohort:
 
 
 def _faults(
-    covariates: FloatArray, time: FloatArray, event: BoolArray, number: IntArray
+    covariates: FloatArray,
+    time: FloatArray,
+    event: BoolArray,
+    number: IntArray,
+    totals: FloatArray,
 ) -> list[str]:
     if covariates.ndim != 2 or time.ndim != 1 or event.ndim != 1 or number.ndim != 1:
         return ["Covariates need two dimensions (patients, columns); time and event one."]
@@ -67,8 +78,8 @@ def _faults(
             f"{event.size} and {number.size} patients; they must agree."
         ]
     faults = []
-    # One sum is far cheaper than a test of every cell, and infinite or NaN exactly when needed.
-    if not np.isfinite(covariates.sum()):
+    # Column sums are far cheaper than a test of every cell, and not finite exactly when needed.
+    if not np.isfinite(totals).all():
         infinite = int(np.isinf(covariates).any(axis=1).sum())
         if infinite:
             faults.append(f"{infinite} patient(s) have an infinite covariate.")

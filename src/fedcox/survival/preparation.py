@@ -44,5 +44,5 @@ def prepare(
     """Lay out a cohort for fitting the intervals marked in `active` on scaled covariates."""
     risk = grid.at_risk(cohort.time, cohort.event, reading).within(active)
     total = int(np.count_nonzero(active))
-    order = order_by_risk(cohort.covariates, risk, total, cohort.number, scaling)
+    order = order_by_risk(cohort, risk, total, scaling)
     return CellBlocks.of(order) if total <= FEW_INTERVALS[link.name] else RiskPrefixes(order)

@@ -12,11 +12,11 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sparse
 
-from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import TimeAtRisk
 
-_BLOCK = 2048  # rows scaled at a time: they stay in the cache between subtraction and division
+_BLOCK = 512  # rows scaled at a time: they stay in the cache between subtraction and division
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +102,7 @@ class RiskOrder:
         )
 
 
-def order_by_risk(
-    covariates: FloatArray, risk: TimeAtRisk, total: int, number: IntArray, scaling: Scaling
-) -> RiskOrder:
+def order_by_risk(cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling) -> RiskOrder:
     """Order patients by their time at risk in `total` intervals, on scaled covariates."""
     # Small integers sort by counting; 16 bits are enough for every grid of intervals of one width.
     key = (total - risk.intervals).astype(np.int16 if total < 2**15 else np.int64)
@@ -112,12 +110,12 @@ def order_by_risk(
     intervals, event, half = risk.intervals[order], risk.event[order], risk.half[order]
     shape = (total, intervals.size)
     return RiskOrder(
-        covariates=_scaled_rows(covariates, order, scaling),
+        covariates=_scaled_rows(cohort, order, scaling),
         intervals=intervals,
         at_risk=_risk_set_sizes(intervals, total),
         events=Cells(np.flatnonzero(event), intervals[event] - 1, shape),
         halves=Cells(np.flatnonzero(half), intervals[half], shape) if half.any() else None,
-        number=number[order],
+        number=cohort.number[order],
     )
 
 
@@ -135,9 +133,13 @@ def _drawn(cells: Cells, rows: IntArray, patients: int) -> Cells:
     return Cells(patient, drawn[patient], (cells.shape[0], rows.size))
 
 
-def _scaled_rows(covariates: FloatArray, order: IntArray, scaling: Scaling) -> FloatArray:
+def _scaled_rows(cohort: Cohort, order: IntArray, scaling: Scaling) -> FloatArray:
     scaled = np.empty((order.size, scaling.keep.size))
+    complete = cohort.complete
+    buffer = np.empty((_BLOCK, cohort.columns))
     for start in range(0, order.size, _BLOCK):
         rows = order[start : start + _BLOCK]
-        scaling.apply(covariates[rows], out=scaled[start : start + _BLOCK])
+        # Positions come from a sort, so they need no check; "clip" is the fast way to say so.
+        block = cohort.covariates.take(rows, axis=0, out=buffer[: rows.size], mode="clip")
+        scaling.apply(block, out=scaled[start : start + _BLOCK], complete=complete)
     return scaled

@@ -31,14 +31,17 @@ class Scaling:
         """The covariates as they are."""
         return cls(np.arange(columns), np.zeros(columns), np.ones(columns))
 
-    def apply(self, covariates: FloatArray, out: FloatArray) -> None:
-        """Write the scaled columns of some patients into `out` (patients, kept columns)."""
+    def apply(self, covariates: FloatArray, out: FloatArray, *, complete: bool = False) -> None:
+        """Write the scaled columns of some patients into `out` (patients, kept columns).
+
+        `complete` promises that nothing is missing, which saves looking for it.
+        """
         if self.keep.size == covariates.shape[1]:
             np.subtract(covariates, self.mean, out=out)
         else:
             np.subtract(covariates[:, self.keep], self.mean, out=out)
         out *= 1.0 / self.spread
-        if np.isnan(out.sum()):
+        if not complete and np.isnan(out.sum()):
             np.nan_to_num(out, copy=False, nan=0.0)
 
     def coefficients(self, beta: FloatArray) -> FloatArray:

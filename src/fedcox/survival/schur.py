@@ -49,6 +49,11 @@ class Factored:
             else:
                 return cls(curvature, complement, factor)
 
+    @property
+    def events(self) -> float:
+        """The summed information on α, which is about the number of events."""
+        return float(self.curvature.alpha.sum())
+
     def solve(self, alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(α, β) parts of H⁻¹ (alpha, beta)."""
         cross = self.curvature.cross

@@ -32,9 +32,11 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
 
     def answer(self, cohort: Cohort) -> FloatArray:
         scatter = np.zeros((cohort.columns, cohort.columns))
+        buffer = np.empty((_BLOCK, cohort.columns))
         for start in range(0, cohort.patients, _BLOCK):
-            centered = cohort.covariates[start : start + _BLOCK] - self.mean
-            if np.isnan(centered.sum()):
+            block = cohort.covariates[start : start + _BLOCK]
+            centered = np.subtract(block, self.mean, out=buffer[: len(block)])
+            if not cohort.complete:
                 np.nan_to_num(centered, copy=False, nan=0.0)
             scatter += centered.T @ centered
         return scatter

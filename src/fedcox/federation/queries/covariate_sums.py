@@ -39,9 +39,9 @@ class CovariateSums(AbstractSumQuery[ColumnSums]):
         return 0
 
     def answer(self, cohort: Cohort) -> ColumnSums:
-        total = cohort.covariates.sum(axis=0)
+        total = cohort.totals
         present = np.full(cohort.columns, float(cohort.patients))
-        if np.isnan(total).any():
+        if not cohort.complete:
             missing = np.isnan(cohort.covariates)
             present -= missing.sum(axis=0)
             total = np.where(missing, 0.0, cohort.covariates).sum(axis=0)
