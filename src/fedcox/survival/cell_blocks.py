@@ -42,9 +42,14 @@ class CellBlock:
         return self.events.shape[0]
 
     def derivatives(
-        self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
+        self,
+        link: AbstractLink,
+        alpha: FloatArray,
+        beta: FloatArray,
+        detail: Detail,
+        scratch: FloatArray,
     ) -> Derivatives:
-        """Sums over the block; `alpha` of its own intervals."""
+        """Sums over the block; `alpha` of its own intervals, `scratch` for a copy of covariates."""
         events = self.events
         v = np.exp(alpha)[:, None] * np.exp(self.covariates @ beta)
         if self.inside is not None:
@@ -63,11 +68,16 @@ class CellBlock:
             cost + float(np.add.reduce(event.cost)),
             of_interval,
             of_patient @ self.covariates,
-            self._curvature(link, curvature, event, detail),
+            self._curvature(link, curvature, event, detail, scratch),
         )
 
     def _curvature(
-        self, link: AbstractLink, cells: FloatArray, event: Terms, detail: Detail
+        self,
+        link: AbstractLink,
+        cells: FloatArray,
+        event: Terms,
+        detail: Detail,
+        scratch: FloatArray,
     ) -> Curvature | None:
         if detail is Detail.GRADIENT:
             return None
@@ -78,7 +88,9 @@ class CellBlock:
         of_patient, of_interval = np.add.reduce(cells, 0), np.add.reduce(cells, 1)
         if detail is Detail.DIAGONAL:
             return Curvature(of_interval, None, of_patient @ x**2)
-        rows = x * np.sqrt(np.maximum(of_patient, 0.0))[:, None]
+        rows = np.multiply(
+            x, np.sqrt(np.maximum(of_patient, 0.0))[:, None], out=scratch[: len(x)]
+        )
         cross = None if detail is Detail.BLOCK else cells @ x
         return Curvature(of_interval, cross, rows.T @ rows)
 
@@ -109,10 +121,11 @@ class CellBlocks:
     ) -> Derivatives:
         """Loss and derivatives at (α, β); overflow gives an infinite loss, never an exception."""
         total = zero_derivatives(alpha.size, beta.size, detail)
+        scratch = np.empty((min(_PATIENTS, self.order.patients), beta.size))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             loss = 0.0
             for block in self.blocks:
-                part = block.derivatives(link, alpha[: block.depth], beta, detail)
+                part = block.derivatives(link, alpha[: block.depth], beta, detail, scratch)
                 loss += part.loss
                 _add(total, part, block.depth)
         return total._replace(loss=loss)

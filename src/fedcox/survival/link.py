@@ -107,10 +107,12 @@ class Logit(AbstractLink):
         survives = v + 1.0
         np.divide(1.0, survives, out=survives)
         slope = v * survives
-        chunks = np.arange(0, v.shape[0], _LOG_CHUNK)
-        products = np.multiply.reduceat(survives, chunks, axis=0)
+        cost = 0.0
+        for first in range(0, v.shape[0], _LOG_CHUNK):
+            product = np.multiply.reduce(survives[first : first + _LOG_CHUNK], axis=0)
+            cost -= float(np.add.reduce(np.log(product)))
         survives *= slope
-        return -float(np.log(products).sum()), slope, survives
+        return cost, slope, survives
 
     def event(self, v: FloatArray) -> Terms:
         return Terms(-np.log(v), np.full(v.shape, -1.0), np.zeros(v.shape))

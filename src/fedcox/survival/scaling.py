@@ -36,10 +36,10 @@ class Scaling:
 
         `complete` promises that nothing is missing, which saves looking for it.
         """
-        if self.keep.size == covariates.shape[1]:
-            np.subtract(covariates, self.mean, out=out)
-        else:
-            np.subtract(covariates[:, self.keep], self.mean, out=out)
+        kept = covariates
+        if self.keep.size != covariates.shape[1]:
+            kept = covariates[:, self.keep]
+        np.subtract(kept, self.mean, out=out)
         out *= 1.0 / self.spread
         if not complete and np.isnan(out.sum()):
             np.nan_to_num(out, copy=False, nan=0.0)
