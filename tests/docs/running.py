@@ -1,4 +1,4 @@
-"""Run what a page says: its commands through the real entry point, its Python as one program."""
+"""Run what a page says: commands through the real entry point, Python as one program."""
 
 from __future__ import annotations
 

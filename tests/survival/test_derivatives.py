@@ -7,6 +7,7 @@ import pytest
 
 import fedcox.survival.cell_blocks as cell_blocks
 import fedcox.survival.preparation as preparation
+import fedcox.survival.risk_prefixes as risk_prefixes
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 from fedcox.survival.link import LINKS, AbstractLink
@@ -160,6 +161,25 @@ def test_an_extreme_patient_does_not_spoil_the_series(way: str) -> None:
     found = ask(grid, "include", link, alpha, beta, Detail.HESSIAN, cohort)
     assert found.loss == pytest.approx(expected.loss, rel=1e-12)
     np.testing.assert_allclose(full(found.curvature), expected.hessian, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", LINK_NAMES)
+def test_extreme_patients_are_summed_over_one_by_one(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparation, "FEW_INTERVALS", dict.fromkeys(LINK_NAMES, -1))
+    monkeypatch.setattr(risk_prefixes, "_EXTREME", 3)
+    x = COHORT.covariates.copy()
+    x[[3, 40, 77]] = 12.0
+    cohort = Cohort(x, COHORT.time, COHORT.event)
+    grid, link = grids(cohort)["event times"], LINKS[name]
+    alpha, beta = np.full(grid.intervals, -7.0), np.array([0.3, 0.2, 0.1])
+    expected = oracle(cohort, grid, "half", link, alpha, beta)
+    found = ask(grid, "half", link, alpha, beta, Detail.INFORMATION, cohort)
+    assert found.loss == pytest.approx(expected.loss, rel=1e-12)
+    np.testing.assert_allclose(
+        full(found.curvature), expected.information, rtol=1e-11, atol=1e-11
+    )
 
 
 def test_an_empty_center_contributes_zeros(way: str) -> None:

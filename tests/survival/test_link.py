@@ -100,5 +100,6 @@ def test_each_ratio_goes_under_its_honest_name() -> None:
 def test_large_predictors_stay_finite() -> None:
     v = np.exp(np.array([50.0, 300.0]))
     for link in LINKS.values():
-        assert np.isfinite(link.information(v)).all()
+        with np.errstate(over="ignore"):  # as every kernel has it
+            assert np.isfinite(link.information(v)).all()
         assert np.isfinite(link.event(v).slope).all()

@@ -1,0 +1,1 @@
+"""One study, start to end."""

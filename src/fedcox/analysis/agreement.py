@@ -37,6 +37,7 @@ class Agreement:
     spread: FloatArray  # (columns,)
     constant: BoolArray  # (columns,)
     aliased: BoolArray  # (columns,)
+    correlation: FloatArray  # (kept columns, kept columns)
 
 
 def agree(plan: Plan, federation: Federation) -> Agreement:
@@ -62,7 +63,9 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         plan.link,
         Scaling(keep, mean[keep], spread[keep]),
     )
-    return Agreement(setting, counts, by_center, mean, spread, constant, aliased)
+    correlation = scatter[np.ix_(keep, keep)] / np.outer(spread[keep], spread[keep])
+    correlation /= max(sums.patients, 1)
+    return Agreement(setting, counts, by_center, mean, spread, constant, aliased, correlation)
 
 
 def _means_and_grid(plan: Plan, federation: Federation) -> tuple[ColumnSums, TimeGrid]:

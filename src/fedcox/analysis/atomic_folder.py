@@ -14,7 +14,7 @@ from fedcox.errors import OutputError
 def check_folder(
     folder: str | Path, *, overwrite: bool, is_ours: Callable[[Path], bool], what: str
 ) -> None:
-    """Refuse a folder that exists, unless it holds `what` and nothing else, and may be replaced."""
+    """Refuse a folder that exists, unless all it holds is `what` and may be replaced."""
     target = Path(folder)
     if not (target.exists() or target.is_symlink()):
         return
@@ -42,7 +42,7 @@ def check_folder(
 
 @contextmanager
 def whole_folder(folder: str | Path) -> Iterator[Path]:
-    """A folder to fill, which takes the place of `folder` at the end; on an error nothing changes."""
+    """A folder to fill; it takes the place of `folder` at the end, and only then."""
     target = Path(folder).resolve()  # "." and ".." have no name of their own
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     old = target.with_name(f".{target.name}.{os.getpid()}.old")

@@ -109,8 +109,8 @@ class DiscreteTimeCox:
 
     def predict_survival_function(
         self,
-        X: ArrayLike,
-        return_array: bool = False,  # noqa: N803
+        X: ArrayLike,  # noqa: N803
+        return_array: bool = False,
     ) -> FloatArray | np.ndarray[Any, np.dtype[np.object_]]:
         """S(t | x) for each patient: step functions, or (patients, intervals) at `edges_`."""
         curves = survival(self.alpha_, self.predict(X), link=LINKS[self.link])
@@ -118,8 +118,8 @@ class DiscreteTimeCox:
 
     def predict_cumulative_hazard_function(
         self,
-        X: ArrayLike,
-        return_array: bool = False,  # noqa: N803
+        X: ArrayLike,  # noqa: N803
+        return_array: bool = False,
     ) -> FloatArray | np.ndarray[Any, np.dtype[np.object_]]:
         """−log S(t | x), as `predict_survival_function`."""
         curves = cumulative_hazard(self.alpha_, self.predict(X), link=LINKS[self.link])
@@ -192,7 +192,7 @@ class DiscreteTimeCox:
         table = _table(X)
         if table.shape[1] != self.n_features_in_:
             raise CohortError(
-                f"X has {table.shape[1]} columns; the model was fitted on {self.n_features_in_}."
+                f"X has {table.shape[1]} columns; the fit had {self.n_features_in_}."
             )
         return table
 

@@ -25,12 +25,12 @@ from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.ledger import LedgerRow
-from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import Federation
 from fedcox.solvers.solver import Problem, Solution, Watcher
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.derivatives import Detail
+from fedcox.survival.schur import schur_complement
+from fedcox.survival.separation import separated_columns
 
 #: Per-center counts are kept for the report up to this many intervals.
 _INTERVALS_PER_CENTER = 400
@@ -69,7 +69,7 @@ def estimate(
     agreement = agree(plan, federation)
     problem = start(plan, agreement)
     solution = plan.solver.minimise(federation, problem, watch)
-    solution = with_information(federation, problem, solution)
+    solution = with_separation(plan, agreement, solution)
     inference = infer(agreement, problem, solution)
     alpha = agreement.setting.scaling.intercepts(solution.alpha, solution.beta)
     ledger = federation.ledger
@@ -88,13 +88,19 @@ def start(plan: Plan, agreement: Agreement) -> Problem:
     return Problem(setting, alpha, np.zeros(setting.columns), ridge, counts.patients)
 
 
-def with_information(federation: Federation, problem: Problem, solution: Solution) -> Solution:
-    """Solvers without curvature need one more round for standard errors."""
-    if solution.information is not None:
+def with_separation(plan: Plan, agreement: Agreement, solution: Solution) -> Solution:
+    """Mark coefficients that grew without bound, whichever solver gave up on them.
+
+    Without effects the information on scaled columns is about their correlation for every
+    event. A penalty gives every coefficient an optimum.
+    """
+    if plan.ridge:
         return solution
-    query = DerivativesAt(problem.setting, solution.alpha, solution.beta, Detail.INFORMATION)
-    last = problem.penalised(federation.ask(query), solution.beta)
-    return replace(solution, loss=last.loss, information=last.curvature)
+    events = float(agreement.counts.events[agreement.setting.active].sum())
+    runaway = separated_columns(
+        schur_complement(solution.information), events * agreement.correlation
+    )
+    return replace(solution, separated=solution.separated | runaway)
 
 
 def fit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, pinvh
+from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.special import chdtrc, ndtr
 
 from fedcox.analysis.agreement import Agreement
@@ -14,6 +14,9 @@ from fedcox.analysis.plan import Plan
 from fedcox.solvers.solver import Problem, Solution
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.schur import schur_complement
+
+#: Information that is below rounding counts as this part of the largest.
+_LEAST = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +38,6 @@ def infer(agreement: Agreement, problem: Problem, solution: Solution) -> Inferen
     With a ridge the information includes the penalty, as R and lifelines have it.
     """
     scaling = agreement.setting.scaling
-    if solution.information is None:
-        raise ValueError("A solution without information cannot be inferred from.")
     covariance = _inverse(schur_complement(solution.information))
     return Inference(
         scaling.coefficients(solution.beta),
@@ -51,8 +52,11 @@ def _inverse(information: FloatArray) -> FloatArray:
     try:
         factor = cho_factor(information)
     except np.linalg.LinAlgError:
-        # Separation to the last digit: finite numbers, under the warning that says so.
-        return np.asarray(pinvh(information))
+        # Separation to the last digit: finite numbers, under the warning that says so. Large
+        # ones: a direction without information must never look like a well-known one.
+        values, directions = eigh(information)
+        values = np.maximum(values, _LEAST * values[-1])
+        return np.asarray((directions / values) @ directions.T)
     return np.asarray(cho_solve(factor, np.eye(len(information))))
 
 
@@ -87,7 +91,7 @@ def _estimated(name: str, coef: float, se: float, mean: float, sd: float) -> Coe
 def likelihood_ratio(
     plan: Plan, log_likelihood: float, null: float, agreement: Agreement
 ) -> dict[str, float] | None:
-    """All coefficients against none. A penalised fit does not maximise the likelihood: no test."""
+    """All coefficients against none; no test of a penalised fit, which has no maximum."""
     freedom = agreement.setting.columns
     if plan.ridge or not freedom:
         return None

@@ -93,8 +93,8 @@ def _intervals(agreement: Agreement) -> list[Notice]:
         told.append(
             Notice(
                 "EventsOnlyIntervalsWarning",
-                f"In {int(only.sum())} of {edges.size} intervals everyone at risk has the event. "
-                "The hazard there is one; they say nothing about the coefficients.",
+                f"In {int(only.sum())} of {edges.size} intervals everyone at risk has the "
+                "event. The hazard there is one; they say nothing about the coefficients.",
             )
         )
     return told

@@ -20,7 +20,7 @@ def demo(
     """Simulate five hospitals, fit a study over them, print the ratios, write the report.
 
     The patients are simulated, so the true hazard ratios are known; they
-    stand beside the estimates.
+    stand below the estimates.
 
     Example: fedcox demo --out demo
     """
@@ -48,3 +48,7 @@ def demo(
         soft_wrap=True,
     )
     show(fitted, run)
+    truth = ", ".join(
+        f"{name} {np.exp(value):.3g}" for name, value in simulated.log_hazard_ratios.items()
+    )
+    Console().print(f"The simulation's true hazard ratios: {truth}.", soft_wrap=True)

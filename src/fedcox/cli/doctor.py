@@ -1,4 +1,4 @@
-"""`fedcox doctor`: is this installation sound, and what can it do?"""
+"""`fedcox doctor`: is this installation sound, and what can it do? Checked on the spot."""
 
 from __future__ import annotations
 

@@ -79,7 +79,16 @@ def given_files(
         faults.append(
             "--center-column belongs to --data; with --center each file is one center."
         )
+    files, unclear = _named_files(centers)
+    if faults or unclear:
+        raise InputError("The patients' files are not clear.", faults + unclear)
+    return files
+
+
+def _named_files(centers: list[str]) -> tuple[dict[str, Path], list[str]]:
+    """The files of NAME=FILE arguments, and what is wrong with these."""
     files: dict[str, Path] = {}
+    faults = []
     for text in centers:
         name, equals, file = text.partition("=")
         if not (name and equals and file):
@@ -87,9 +96,7 @@ def given_files(
         elif name in files:
             faults.append(f"Center {name!r} is given twice; give each center once.")
         files[name] = Path(file)
-    if faults:
-        raise InputError("The patients' files are not clear.", faults)
-    return files
+    return files, faults
 
 
 def fit_shown(

@@ -23,8 +23,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Survival analysis on patients who never leave their hospitals.
 
-    Start with `fedcox demo`. A study is one TOML file, the same for every hospital; each hospital
-    checks its own file with `fedcox check`, and `fedcox fit` gives hazard ratios over all of them.
+    Start with `fedcox demo`. A study is one TOML file, the same for every hospital; each
+    hospital checks its own file with `fedcox check`, and `fedcox fit` gives hazard ratios
+    over all of them.
     """,
 )
 for command in (demo, simulate, check, fit, predict, report, doctor):

@@ -80,7 +80,7 @@ def predictions(
 
 
 def _at_times(fitted: FittedStudy, curves: pd.DataFrame, at: list[float]) -> pd.DataFrame:
-    """Survival steps at interval ends: the value of the last end reached, one before the first."""
+    """Survival steps at interval ends: the value at the last one reached, one before that."""
     import numpy as np
     import pandas as pd
 

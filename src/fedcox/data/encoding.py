@@ -180,7 +180,7 @@ def _without_center(faults: TableFaults, schema: CohortSchema, name: str) -> Boo
             nameless,
             "patient has no center",
             "patients have no center",
-            advice="fill the column for every patient, or set missing = \"drop\" in the "
+            advice='fill the column for every patient, or set missing = "drop" in the '
             "study's [model] to leave such patients out",
         )
     return nameless

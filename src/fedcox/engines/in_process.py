@@ -1,4 +1,4 @@
-"""Every center in this process: simulation, tests, one analyst with all files, the pooled reference."""
+"""Every center in this process: simulation, tests, or one analyst who has all files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
-from fedcox.errors import CohortError
 from fedcox.engines.wards import numbered_through, wards
+from fedcox.errors import CohortError
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.queries.derivatives import DerivativesAt
@@ -32,7 +32,7 @@ class HasSchema(Protocol):
 
 
 class InProcess:
-    """A federation whose centers are objects. Replies are combined in the order of center names."""
+    """A federation whose centers are objects; replies are combined in the order of names."""
 
     def __init__(self, centers: Sequence[Center]) -> None:
         faults = _faults(centers)

@@ -1,9 +1,10 @@
 """Many small centers in one process, summed over together.
 
-A thousand simulated clinics of a hundred patients would cost more in calls than in arithmetic. What a
-fit needs of them are sums, and the sum over several centers is the answer of their union; so the
-engine that holds them all anyway joins neighbours into wards and asks those. Few centers are never
-joined: there every reply is its own, and rounding is that of a real deployment.
+A thousand simulated clinics of a hundred patients would cost more in calls than in arithmetic.
+What a fit needs of them are sums, and the sum over several centers is the answer of their
+union; so the engine that holds them all anyway joins neighbours into wards and asks those. Few
+centers are never joined: there every reply is its own, and rounding is that of a real
+deployment.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FULL = 8192
 
 
 def wards(centers: Sequence[Center]) -> tuple[Center, ...]:
-    """Neighbouring centers joined until a ward is full; each center its own while they are few."""
+    """Neighbouring centers joined until a ward is full; few centers stay apart."""
     if len(centers) <= _FEW:
         return tuple(centers)
     joined: list[Center] = []
@@ -54,8 +55,8 @@ def _join(centers: Sequence[Center]) -> Center:
 def numbered_through(centers: Sequence[Center]) -> tuple[Center, ...]:
     """Patients numbered 0, 1, … over all centers, unless they are already.
 
-    Cohorts cut from one table keep that table's numbers, so that batches drawn over all patients
-    do not depend on the cut.
+    Cohorts cut from one table keep that table's numbers, so that batches drawn over all
+    patients do not depend on the cut.
     """
     numbers = np.concatenate([center.cohort.number for center in centers])
     if np.array_equal(np.sort(numbers), np.arange(numbers.size)):

@@ -16,8 +16,8 @@ from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 class Setting:
     """Grid, link, reading of censored intervals, scale, and which intervals are fitted.
 
-    A center gets it once and prepares its patients by it; later questions only refer to it. What
-    was prepared stays in the center and is forgotten with the setting.
+    A center gets it once and prepares its patients by it; later questions only refer to it.
+    What was prepared stays in the center and is forgotten with the setting.
     """
 
     grid: TimeGrid

@@ -1,4 +1,4 @@
-"""Adam, on all patients or on pooled-equivalent batches: the paper's solver, for its experiments."""
+"""Adam, on all patients or on pooled-equivalent batches: the paper's solver."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from fedcox.federation.queries.derivatives import Batch, DerivativesAt
 from fedcox.federation.query import Federation
-from fedcox.solvers.solver import AbstractSolver, Problem, Solution, Step, Watcher
+from fedcox.solvers.solver import AbstractSolver, Problem, Solution, Step, Watcher, judged
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
-from fedcox.survival.schur import distance_to_optimum
 
 _FIRST_MOMENT = 0.9
 _SECOND_MOMENT = 0.999
 _EPSILON = 1e-8
-#: Decrement that counts as the optimum: every coefficient within a hundredth of its standard error.
+#: Decrement that counts as the optimum: every coefficient within a hundredth of its standard
+#: error.
 _CLOSE = 1e-4
 #: The part of the run, at its end, over which the learning rate falls to zero.
 _COOLING = 0.5
@@ -38,8 +38,7 @@ class Adam(AbstractSolver):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        setting = problem.setting
-        intervals = setting.intervals
+        intervals = problem.setting.intervals
         point = np.concatenate([problem.alpha, problem.beta])
         first, second = np.zeros_like(point), np.zeros_like(point)
         steps: list[Step] = []
@@ -55,17 +54,8 @@ class Adam(AbstractSolver):
             watch(steps[-1])
             point = point - self._rate(number) * direction
         alpha, beta = point[:intervals], point[intervals:]
-        query = DerivativesAt(setting, alpha, beta, Detail.INFORMATION)
-        last = problem.penalised(federation.ask(query), beta)
-        return Solution(
-            alpha,
-            beta,
-            last.loss,
-            distance_to_optimum(last) < _CLOSE,
-            np.zeros(beta.shape, dtype=np.bool_),
-            last.curvature,
-            tuple(steps),
-        )
+        last, converged, separated = judged(federation, problem, alpha, beta, close=_CLOSE)
+        return Solution.at(alpha, beta, last, converged, separated, steps)
 
     def _mean(
         self, federation: Federation, problem: Problem, point: FloatArray, number: int

@@ -16,13 +16,22 @@ from scipy.linalg import cho_factor, cho_solve
 
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import Federation
-from fedcox.solvers.solver import AbstractSolver, Problem, Solution, Step, Watcher
+from fedcox.solvers.solver import (
+    AbstractSolver,
+    Problem,
+    Solution,
+    Step,
+    Watcher,
+    full_curvature,
+    judged,
+)
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 
 _SUFFICIENT_DECREASE = 1e-4
 _SMALLEST_STEP = 2.0**-30
-_RUNAWAY = 20.0  # scaled coefficients do not get there unless they grow without bound
+#: Decrement by the true curvature at the end, where its own model said it has converged.
+_CLOSE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -35,9 +44,9 @@ class LBFGS(AbstractSolver):
     """
 
     scaling: Literal["diagonal", "block"] = "diagonal"
-    tolerance: float = 1e-14
+    tolerance: float = 1e-12
     max_rounds: int = 500
-    memory: int = 20
+    memory: int = 10
 
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
@@ -60,9 +69,7 @@ class _Run:
         detail = Detail.DIAGONAL if self.solver.scaling == "diagonal" else Detail.BLOCK
         point = np.concatenate([self.problem.alpha, self.problem.beta])
         first = self.ask(point, detail)
-        if first.curvature is None:
-            raise ValueError("The first reply must hold the curvature.")
-        model = _InverseHessian(_scaled_by(first.curvature), self.solver.memory)
+        model = _InverseHessian(_scaled_by(full_curvature(first)), self.solver.memory)
         loss, gradient = first.loss, np.concatenate([first.alpha, first.beta])
         converged = False
         while self.asked < self.solver.max_rounds:
@@ -81,7 +88,13 @@ class _Run:
             new_point, loss, new_gradient = found
             model.learn(new_point - point, new_gradient - gradient)
             point, gradient = new_point, new_gradient
-        return self.give(point, loss, converged)
+        alpha, beta = self.parts(point)
+        last, near, separated = judged(self.federation, self.problem, alpha, beta, close=_CLOSE)
+        return Solution.at(alpha, beta, last, converged and near, separated, self.steps)
+
+    def parts(self, point: FloatArray) -> tuple[FloatArray, FloatArray]:
+        intervals = self.problem.setting.intervals
+        return point[:intervals], point[intervals:]
 
     def search(
         self, point: FloatArray, loss: float, gradient: FloatArray, direction: FloatArray
@@ -104,23 +117,9 @@ class _Run:
 
     def ask(self, point: FloatArray, detail: Detail) -> Derivatives:
         self.asked += 1
-        intervals = self.problem.setting.intervals
-        alpha, beta = point[:intervals], point[intervals:]
+        alpha, beta = self.parts(point)
         query = DerivativesAt(self.problem.setting, alpha, beta, detail)
         return self.problem.penalised(self.federation.ask(query), beta)
-
-    def give(self, point: FloatArray, loss: float, converged: bool) -> Solution:
-        intervals = self.problem.setting.intervals
-        beta = point[intervals:]
-        return Solution(
-            point[:intervals],
-            beta,
-            loss,
-            converged,
-            np.abs(beta) > _RUNAWAY,
-            None,
-            tuple(self.steps),
-        )
 
 
 def _shrink(rise: float, slope: float) -> float:

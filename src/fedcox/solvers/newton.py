@@ -8,21 +8,27 @@ import numpy as np
 
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import Federation
-from fedcox.solvers.solver import AbstractSolver, Problem, Solution, Step, Watcher
-from fedcox.survival.cohort import FloatArray
+from fedcox.solvers.solver import (
+    AbstractSolver,
+    Problem,
+    Solution,
+    Step,
+    Watcher,
+    full_curvature,
+    newton_step,
+    runaway,
+)
+from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.schur import Factored
 
-#: The decrement per event, r, says how much the Hessian still changes: one more step with a fresh
-#: Hessian multiplies the decrement by about r, and so does one with the old Hessian. Below `_COAST`
-#: the old one is good enough to the end; below `_LAST` the next point is the optimum to eight digits,
-#: so it is asked for the expected information, which standard errors need, with the last gradient.
+#: The decrement per event, r, says how much the Hessian still changes: one more step with a
+#: fresh Hessian multiplies the decrement by about r, and so does one with the old Hessian.
+#: Below `_COAST` the old one is good enough to the end; below `_LAST` the next point is the
+#: optimum to eight digits, so it is asked for the expected information, which standard errors
+#: need, with the last gradient.
 _COAST = 1e-5
 _LAST = 3e-8
-#: Loss that no longer changes while coefficients do: separation.
-_FLAT = 1e-6
-#: A scaled coefficient that still moves this much while the loss no longer does has no optimum.
-_RUNAWAY = 0.05
 _SMALLEST_STEP = 2.0**-30
 
 
@@ -82,13 +88,14 @@ class _Run:
         point = _Point(self.problem.alpha, self.problem.beta)
         here = self.ask(point, Detail.HESSIAN)
         while self.asked < self.solver.max_rounds:
-            factored = _factored(here)
+            factored = Factored.of(full_curvature(here))
             step, decrement = self.towards_optimum(factored, here)
-            runaway = np.abs(step.beta) > _RUNAWAY
-            if decrement < _FLAT and runaway.any():
-                return self.give(point, self.ask(point, Detail.INFORMATION), True, runaway)
+            separated = runaway(step.beta, decrement)
+            if separated.any():
+                last = self.ask(point, Detail.INFORMATION)
+                return self.give(point, last, True, separated)
             change = decrement / factored.events
-            if change < _COAST and not runaway.any():
+            if change < _COAST and not runaway(step.beta, 0.0).any():
                 point, last, done = self.coast(step.from_(point), factored, change)
                 if done:
                     return self.give(point, last, True)
@@ -119,8 +126,7 @@ class _Run:
 
     def towards_optimum(self, factored: Factored, here: Derivatives) -> tuple[_Step, float]:
         """Newton's step and the decrement g·H⁻¹g."""
-        alpha, beta = factored.solve(here.alpha, here.beta)
-        decrement = float(here.alpha @ alpha + here.beta @ beta)
+        (alpha, beta), decrement = newton_step(factored, here)
         self.steps.append(Step(here.loss, decrement))
         self.watch(self.steps[-1])
         bend = 0.5 * float(beta @ factored.complement @ beta) / factored.events
@@ -143,22 +149,8 @@ class _Run:
         point: _Point,
         last: Derivatives,
         converged: bool,
-        separated: np.ndarray | None = None,
+        separated: BoolArray | None = None,
     ) -> Solution:
         if separated is None:
             separated = np.zeros(point.beta.shape, dtype=np.bool_)
-        return Solution(
-            point.alpha,
-            point.beta,
-            last.loss,
-            converged,
-            separated,
-            last.curvature,
-            tuple(self.steps),
-        )
-
-
-def _factored(here: Derivatives) -> Factored:
-    if here.curvature is None:
-        raise ValueError("Newton's method needs the curvature.")
-    return Factored.of(here.curvature)
+        return Solution.at(point.alpha, point.beta, last, converged, separated, self.steps)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import BoolArray, FloatArray
-from fedcox.survival.derivatives import Curvature, Derivatives
+from fedcox.survival.derivatives import Curvature, Derivatives, Detail
+from fedcox.survival.schur import Factored
+
+#: A scaled coefficient that still moves this much while the loss no longer does has no optimum.
+_RUNAWAY = 0.05
+_FLAT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Solution:
     """Where a solver ended.
 
     `separated` marks coefficients that grow without bound; `information` is the expected
-    information near (α, β), penalty included, if the solver has it already.
+    information there, penalty included.
     """
 
     alpha: FloatArray
@@ -62,8 +68,56 @@ class Solution:
     loss: float  # penalty included
     converged: bool
     separated: BoolArray
-    information: Curvature | None
+    information: Curvature
     steps: tuple[Step, ...]
+
+    @classmethod
+    def at(
+        cls,
+        alpha: FloatArray,
+        beta: FloatArray,
+        last: Derivatives,
+        converged: bool,
+        separated: BoolArray,
+        steps: Sequence[Step],
+    ) -> Solution:
+        """The end of a search whose `last` reply held the information."""
+        information = full_curvature(last)
+        return cls(alpha, beta, last.loss, converged, separated, information, tuple(steps))
+
+
+def full_curvature(reply: Derivatives) -> Curvature:
+    """The curvature of a reply that was asked for it."""
+    if reply.curvature is None:
+        raise ValueError("The reply holds no curvature.")
+    return reply.curvature
+
+
+def newton_step(
+    factored: Factored, here: Derivatives
+) -> tuple[tuple[FloatArray, FloatArray], float]:
+    """H⁻¹g in its α and β parts, and the decrement g·H⁻¹g."""
+    alpha, beta = factored.solve(here.alpha, here.beta)
+    return (alpha, beta), float(here.alpha @ alpha + here.beta @ beta)
+
+
+def runaway(step: FloatArray, decrement: float) -> BoolArray:
+    """Scaled coefficients that would still move far while the loss no longer changes."""
+    return np.asarray((np.abs(step) > _RUNAWAY) & (decrement < _FLAT))
+
+
+def judged(
+    federation: Federation, problem: Problem, alpha: FloatArray, beta: FloatArray, close: float
+) -> tuple[Derivatives, bool, BoolArray]:
+    """Ask for the information where a solver without curvature stopped, and judge the place.
+
+    Gives the reply, whether the optimum is nearer than the decrement `close`, and which
+    coefficients grow without bound. One round, which standard errors need anyway.
+    """
+    query = DerivativesAt(problem.setting, alpha, beta, Detail.INFORMATION)
+    last = problem.penalised(federation.ask(query), beta)
+    step, decrement = newton_step(Factored.of(full_curvature(last)), last)
+    return last, decrement < close, runaway(step[1], decrement)
 
 
 class AbstractSolver(ABC):
@@ -73,4 +127,4 @@ class AbstractSolver(ABC):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        """Ask until the optimum is reached or patience ends; never raises for a hard problem."""
+        """Ask until the optimum is reached or patience ends; a hard problem is no error."""

@@ -1,4 +1,4 @@
-"""Which columns repeat what the columns before them already say?"""
+"""Which columns repeat what the columns before them already say? Read off summed products."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def constant_columns(scatter: FloatArray, mean: FloatArray, patients: int) -> Bo
 
 
 def aliased_columns(scatter: FloatArray, usable: BoolArray) -> BoolArray:
-    """Columns that are linear combinations of earlier usable ones, by a Cholesky sweep in order.
+    """Columns that are combinations of earlier usable ones, by a Cholesky sweep in order.
 
-    `scatter` holds centered products, so a combination that includes a constant counts too. As in
-    R, the later column is the one that goes.
+    `scatter` holds centered products, so a combination that includes a constant counts too. As
+    in R, the later column is the one that goes.
     """
     columns = scatter.shape[0]
     aliased = np.zeros(columns, dtype=np.bool_)
@@ -33,7 +33,6 @@ def aliased_columns(scatter: FloatArray, usable: BoolArray) -> BoolArray:
         if left[j, j] < _LEFT_OVER:
             aliased[j] = True
             continue
-        later = np.arange(j + 1, columns)
-        row = left[j, later] / left[j, j]
-        left[np.ix_(later, later)] -= np.outer(left[j, later], row)
+        row = left[j, j + 1 :]
+        left[j + 1 :, j + 1 :] -= np.outer(row, row / left[j, j])
     return aliased

@@ -1,7 +1,7 @@
 """Few intervals: every cell is computed, in blocks of patients small enough for the cache.
 
-A block is laid out as intervals × patients. In it everything happens at once – predictor, cells,
-gradient, curvature – so the covariates are read from memory once per question.
+A block is laid out as intervals × patients. In it everything happens at once – predictor,
+cells, gradient, curvature – so the covariates are read from memory once per question.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ class CellBlock:
         detail: Detail,
         scratch: FloatArray,
     ) -> Derivatives:
-        """Sums over the block; `alpha` of its own intervals, `scratch` for a copy of covariates."""
+        """Sums over the block; `alpha` of its intervals, `scratch` for a copy of covariates."""
         events = self.events
         v = np.exp(alpha)[:, None] * np.exp(self.covariates @ beta)
         if self.inside is not None:
             v *= self.inside  # where v = 0 nothing is added anywhere
-        event = link.event(v[events.interval, events.patient])
+        event = link.event(v.ravel().take(events.flat))
         cost, slope, curvature = link.at_risk_sum(v)
         if detail is Detail.INFORMATION and not link.canonical:
             curvature = link.information(v)
         if self.halves is not None:
-            cost -= 0.5 * float(link.cost(v[self.halves.interval, self.halves.patient]).sum())
+            cost -= 0.5 * float(link.cost(v.ravel().take(self.halves.flat)).sum())
             slope, curvature = _halved(slope, self.halves), _halved(curvature, self.halves)
         of_patient, of_interval = np.add.reduce(slope, 0), np.add.reduce(slope, 1)
         of_patient[events.patient] += event.slope
@@ -83,7 +83,7 @@ class CellBlock:
             return None
         if detail is not Detail.INFORMATION and not link.canonical:
             cells = cells.copy()  # it may be v itself
-            cells[self.events.interval, self.events.patient] += event.curvature
+            cells.ravel()[self.events.flat] += event.curvature
         x = self.covariates
         of_patient, of_interval = np.add.reduce(cells, 0), np.add.reduce(cells, 1)
         if detail is Detail.DIAGONAL:
@@ -97,7 +97,7 @@ class CellBlock:
 
 def _halved(cells: FloatArray, halves: Cells) -> FloatArray:
     halved = cells.copy()
-    halved[halves.interval, halves.patient] *= 0.5
+    halved.ravel()[halves.flat] *= 0.5
     return halved
 
 
@@ -119,7 +119,7 @@ class CellBlocks:
     def derivatives(
         self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
     ) -> Derivatives:
-        """Loss and derivatives at (α, β); overflow gives an infinite loss, never an exception."""
+        """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception."""
         total = zero_derivatives(alpha.size, beta.size, detail)
         scratch = np.empty((min(_PATIENTS, self.order.patients), beta.size))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

@@ -1,7 +1,7 @@
-"""What is known of the loss at one point: its value, gradient and curvature, as sums over patients.
+"""What is known of the loss at one point: value, gradient, curvature, as sums over patients.
 
-The loss is −log L(α, β) = Σ_i Σ_m f(v_im) + Σ_events h(v), v_im = exp(α_m + β·x_i), over the cells
-at risk; f and h belong to the link. `cell_blocks.py` computes it for few intervals,
+The loss is −log L(α, β) = Σ_i Σ_m f(v_im) + Σ_events h(v), v_im = exp(α_m + β·x_i), over the
+cells at risk; f and h belong to the link. `cell_blocks.py` computes it for few intervals,
 `risk_prefixes.py` for many.
 """
 

@@ -51,7 +51,7 @@ class AbstractLink(ABC):
 
     @abstractmethod
     def cost(self, v: FloatArray) -> FloatArray:
-        """f of each cell: minus the log of the chance to survive it."""
+        """F of each cell: minus the log of the chance to survive it."""
 
     @abstractmethod
     def at_risk(self, v: FloatArray) -> Terms:
@@ -85,7 +85,7 @@ class AbstractLink(ABC):
 
 @dataclass(frozen=True)
 class Logit(AbstractLink):
-    """The paper's link. exp(β) is a ratio of odds of the interval hazard, not a hazard ratio."""
+    """The paper's link: exp(β) is a ratio of odds of the interval hazard, no hazard ratio."""
 
     name = "logit"
     ratio_name = "hazard odds ratio"
@@ -156,9 +156,11 @@ class ComplementaryLogLog(AbstractLink):
         return Terms(-v - np.log(-survives_less_one), slope, curvature)
 
     def information(self, v: FloatArray) -> FloatArray:
-        # exp(−v)/(1 − exp(−v)) rather than 1/(exp(v) − 1): no overflow for large v.
-        hazard = -np.expm1(-v)
-        return np.divide(v * v * np.exp(-v), hazard, out=np.zeros_like(v), where=hazard > 0)
+        # v · v/(exp(v) − 1), which is 0 both at v = 0 and where exp(v) overflows.
+        weight = np.expm1(v)
+        np.divide(v, weight, out=weight, where=weight > 0)
+        weight *= v
+        return weight
 
     def hazard(self, theta: FloatArray) -> FloatArray:
         return np.asarray(-np.expm1(-np.exp(theta)), dtype=np.float64)

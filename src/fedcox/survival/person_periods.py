@@ -1,4 +1,4 @@
-"""The paper's stack: one row per patient and interval at risk. Our test oracle, never the way we fit."""
+"""The paper's stack, one row per patient and interval at risk: an oracle, not how we fit."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.cell_blocks import CellBlocks
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_order import order_by_risk

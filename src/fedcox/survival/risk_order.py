@@ -1,4 +1,4 @@
-"""Patients ordered so that everyone at risk in an interval stands in front: each risk set is a prefix.
+"""Patients ordered so that everyone at risk in an interval stands in front.
 
 This is what a fit works on. It is made once per center and never leaves it; the stack of
 patients × intervals is never built.
@@ -21,11 +21,16 @@ _BLOCK = 512  # rows scaled at a time: they stay in the cache between subtractio
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Single (patient, interval) cells, at most one for each patient, in the patients' order."""
+    """Single (patient, interval) cells, at most one a patient, in the patients' order."""
 
     patient: IntArray
     interval: IntArray
     shape: tuple[int, int]  # intervals, patients
+
+    @cached_property
+    def flat(self) -> IntArray:
+        """Positions in a flattened (intervals, patients) array."""
+        return self.interval * self.shape[1] + self.patient
 
     @cached_property
     def _sorted(self) -> tuple[IntArray, sparse.csr_array]:
@@ -104,7 +109,8 @@ class RiskOrder:
 
 def order_by_risk(cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling) -> RiskOrder:
     """Order patients by their time at risk in `total` intervals, on scaled covariates."""
-    # Small integers sort by counting; 16 bits are enough for every grid of intervals of one width.
+    # Small integers sort by counting; 16 bits are enough for every grid of intervals of one
+    # width.
     key = (total - risk.intervals).astype(np.int16 if total < 2**15 else np.int64)
     order = np.argsort(key, kind="stable")
     intervals, event, half = risk.intervals[order], risk.event[order], risk.half[order]

@@ -1,7 +1,7 @@
 """Many intervals: sums over risk sets from prefix sums, at a cost of patients + intervals.
 
-No cell is visited where a power series can speak for it, so every distinct event time of a hundred
-thousand patients – more than a billion cells – takes a fraction of a second.
+No cell is visited where a power series can speak for it, so every distinct event time of a
+hundred thousand patients – more than a billion cells – takes a fraction of a second.
 """
 
 from __future__ import annotations
@@ -11,15 +11,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.survival.cohort import FloatArray, IntArray
-from fedcox.survival.derivatives import Curvature, Derivatives, Detail
+from fedcox.survival.derivatives import Curvature, Derivatives, Detail, zero_derivatives
 from fedcox.survival.link import AbstractLink, Terms
 from fedcox.survival.risk_order import Cells, RiskOrder
-from fedcox.survival.risk_set_sums import RiskSetSums, add_directly, add_series
+from fedcox.survival.risk_set_sums import (
+    CellFunction,
+    RiskSetSums,
+    add_directly,
+    add_patients,
+    add_series,
+)
 
 #: Rows of the covariates weighted at a time: block and copy fit the second-level cache.
 _BLOCK_ROWS = 1024
-#: Digits of the T×P block that a power series must give: nine to find the optimum with, which costs
-#: no round, and thirteen where standard errors come from it.
+#: How many patients may be summed over one by one in every interval.
+_EXTREME = 64
+#: Digits of the T×P block that a power series must give: nine to find the optimum with, which
+#: costs no round, and thirteen where standard errors come from it.
 _CROSS_TOLERANCE = {Detail.HESSIAN: 1e-9, Detail.INFORMATION: 1e-13}
 
 
@@ -36,7 +44,7 @@ class RiskPrefixes:
     def derivatives(
         self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
     ) -> Derivatives:
-        """Loss and derivatives at (α, β); overflow gives an infinite loss, never an exception."""
+        """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception."""
         return _derivatives(self.order, link, alpha, beta, detail)
 
 
@@ -46,6 +54,9 @@ def _derivatives(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         a = np.exp(alpha)
         e = np.exp(order.covariates @ beta)
+        if not np.isfinite(e.max(initial=0.0)):
+            # Nobody needs the derivatives of an infinite loss, and a billion cells are many.
+            return zero_derivatives(a.size, beta.size, detail)._replace(loss=np.inf)
         sums = _at_risk(order, link, a, e, detail)
         if order.halves is not None:
             _add_cells(sums, order, order.halves, _half(link, a, e, order.halves))
@@ -68,15 +79,12 @@ def _information(
         order, cross=True, cross_tolerance=_CROSS_TOLERANCE[Detail.INFORMATION]
     )
     series = (np.zeros_like(link.information_series),) * 2 + (link.information_series,)
-    largest = float(e.max(initial=0.0))
-    direct = ~(a * largest <= link.information_radius)
 
     def cells(v: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         weight = link.information(v)
         return 0.0, weight, weight
 
-    add_series(sums, order, np.where(direct, 0.0, a), e, series)
-    add_directly(sums, order, a, e, direct, cells)
+    _add_at_risk(sums, order, a, e, series, link.information_radius, cells)
     if order.halves is not None:
         v = a[order.halves.interval] * e[order.halves.patient]
         weight = 0.5 * link.information(v)
@@ -93,13 +101,45 @@ def _at_risk(
     )
     k = np.arange(1, link.series.size + 1)
     series = (link.series, k * link.series, k * k * link.series)
-    direct = ~(a * float(e.max(initial=0.0)) <= link.series_radius)
+    _add_at_risk(sums, order, a, e, series, link.series_radius, link.at_risk_sum)
+    return sums
+
+
+def _add_at_risk(
+    sums: RiskSetSums,
+    order: RiskOrder,
+    a: FloatArray,
+    e: FloatArray,
+    series: tuple[FloatArray, FloatArray, FloatArray],
+    radius: float,
+    cells: CellFunction,
+) -> None:
+    """All pairs at risk: by the series where v is inside its radius, else one by one."""
+    extreme = _extreme_patients(order, a, e, radius)
+    if extreme.size:
+        add_patients(sums, order, a, e, extreme, cells)
+        e = e.copy()
+        e[extreme] = 0.0
+    direct = ~(a * float(e.max(initial=0.0)) <= radius)
     if direct.any():
-        add_directly(sums, order, a, e, direct, link.at_risk_sum)
+        add_directly(sums, order, a, e, direct, cells)
         a = np.where(direct, 0.0, a)
     if not direct.all():
         add_series(sums, order, a, e, series)
-    return sums
+
+
+def _extreme_patients(
+    order: RiskOrder, a: FloatArray, e: FloatArray, radius: float
+) -> IntArray:
+    """Rows of a few patients far out, who alone would push most intervals out of the radius.
+
+    None where the pairs outside the radius are few anyway, as they are at the end of follow-up.
+    """
+    outside = ~(a * float(e.max(initial=0.0)) <= radius)
+    if order.at_risk[outside].sum() <= _EXTREME * (e.size + a.size) or e.size <= _EXTREME:
+        return np.empty(0, dtype=np.int64)
+    place = e.size - _EXTREME
+    return np.flatnonzero(e > np.partition(e, place)[place])
 
 
 def _half(link: AbstractLink, a: FloatArray, e: FloatArray, cells: Cells) -> Terms:

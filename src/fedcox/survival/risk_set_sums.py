@@ -1,4 +1,4 @@
-"""Sums of a function of v = exp(α_m)·exp(β·x_i) over every patient i at risk in every interval m.
+"""Sums of a function of v = exp(α_m)·exp(β·x_i) over every patient i at risk in interval m.
 
 Never one exponential per pair, never a patients × intervals array in memory:
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sparse
 
-from fedcox.survival.cohort import BoolArray, FloatArray
+from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.risk_order import RiskOrder
 
 #: Cells evaluated at a time in the direct sums: their arrays stay in the second-level cache.
@@ -129,7 +129,7 @@ def _add_term(
 def _add_cross(
     cross: FloatArray, order: RiskOrder, factor: FloatArray, power_e: FloatArray, first: int
 ) -> None:
-    """Σ_i e_i^k x_i over each risk set: sums over those who leave, added up from the last interval."""
+    """Σ_i e_i^k x_i over each risk set: those who leave, added up from the last interval."""
     rows = order.at_risk.size - first
     matrix = order.leaving
     people = int(matrix.indptr[rows])
@@ -154,12 +154,13 @@ def add_directly(
     chosen: BoolArray,
     function: CellFunction,
 ) -> None:
-    """Add `function(a_m e_i)` over all pairs at risk in the `chosen` intervals, pair by pair."""
+    """Add `function(a_m e_i)` over the pairs at risk in `chosen` intervals, one by one."""
     index = np.flatnonzero(chosen)
     if not index.size or not order.patients:
         return
     a = a[index]
-    # Patients stand in decreasing order: those at risk in the first chosen interval are a prefix.
+    # Patients stand in decreasing order: those at risk in the first chosen interval are a
+    # prefix.
     people = int(order.at_risk[index[0]])
     before = np.concatenate([[0], np.cumsum(chosen)])
     depth = before[order.intervals[:people]]  # chosen intervals each patient is at risk in
@@ -180,3 +181,24 @@ def add_directly(
         if sums.cross is not None:
             sums.cross[rows] += curvature @ order.covariates[start:stop]
         start = stop
+
+
+def add_patients(
+    sums: RiskSetSums,
+    order: RiskOrder,
+    a: FloatArray,
+    e: FloatArray,
+    rows: IntArray,
+    function: CellFunction,
+) -> None:
+    """Add `function(a_m e_i)` over all intervals of a few patients, one patient at a time."""
+    for row in rows.tolist():
+        depth = int(order.intervals[row])
+        cost, slope, curvature = function((a[:depth] * e[row])[:, None])
+        sums.cost += cost
+        sums.slope_of_patient[row] += slope.sum()
+        sums.curvature_of_patient[row] += curvature.sum()
+        sums.slope_of_interval[:depth] += slope[:, 0]
+        sums.curvature_of_interval[:depth] += curvature[:, 0]
+        if sums.cross is not None:
+            sums.cross[:depth] += curvature * order.covariates[row]

@@ -1,4 +1,4 @@
-"""One scale for all centers: subtract the joint mean, divide by the joint spread, fill what is missing."""
+"""One scale for all centers: the joint mean and spread, which also fill what is missing."""
 
 from __future__ import annotations
 

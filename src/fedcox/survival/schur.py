@@ -1,4 +1,4 @@
-"""Solve with the Hessian of (α, β) through its Schur complement: T divisions and one P×P system."""
+"""Solve with the Hessian of (α, β): T divisions and one P×P system, the Schur complement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from fedcox.survival.cohort import FloatArray
-from fedcox.survival.derivatives import Curvature, Derivatives
+from fedcox.survival.derivatives import Curvature
 
 #: Added to a complement that is singular to rounding, relative to its largest diagonal.
 _JITTER = 1e-13
@@ -62,11 +62,3 @@ class Factored:
             return inverse * alpha, beta
         of_beta = np.asarray(cho_solve(self.factor, beta - (inverse * alpha) @ cross))
         return inverse * (alpha - cross @ of_beta), of_beta
-
-
-def distance_to_optimum(here: Derivatives) -> float:
-    """The decrement g·H⁻¹g: no coefficient is further off than its root, in standard errors."""
-    if here.curvature is None:
-        raise ValueError("The distance to the optimum needs the full curvature.")
-    alpha, beta = Factored.of(here.curvature).solve(here.alpha, here.beta)
-    return float(here.alpha @ alpha + here.beta @ beta)

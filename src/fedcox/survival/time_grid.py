@@ -1,4 +1,4 @@
-"""When time is looked at: intervals of one width up to a horizon, or every distinct event time."""
+"""When time is looked at: intervals of one width, or every distinct event time."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""One file per question a hospital may be asked."""

@@ -1,4 +1,6 @@
-"""How do the covariates vary around the joint means, and together? Scale and aliasing come from this.
+"""The covariates' spread around the joint means, alone and together.
+
+The common scale and aliased columns come from this.
 
 Asked after the means are known: products of centered values keep all their digits, where
 differences of raw second moments would lose them.

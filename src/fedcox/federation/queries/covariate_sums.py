@@ -1,4 +1,4 @@
-"""How many values does each column have, and what is their sum? The joint means come from this."""
+"""How many values has each column, and what is their sum? Joint means come from this."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What are loss, gradient and curvature of the model at these parameters?"""
+"""What are loss, gradient and curvature at these parameters? The question of every solver."""
 
 from __future__ import annotations
 

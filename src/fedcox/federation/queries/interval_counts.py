@@ -1,4 +1,4 @@
-"""How many patients are at risk in each interval, and how many have the event there?"""
+"""How many patients are at risk in each interval, and have the event there? A life table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Patients, events inside the horizon, and both per interval (a half counts 0.5 at risk)."""
+    """Patients, and per interval how many are at risk (halves count 0.5) or have the event."""
 
     patients: int
     at_risk: FloatArray  # (intervals,)

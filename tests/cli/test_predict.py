@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedcox.analysis.fitted import FittedStudy
+from tests.cli.conftest import STUDY, Files, Run, invented
+
+
+@pytest.fixture
+def fitted_files(files: Files, fedcox: Run) -> Files:
+    assert fedcox(*files.words()).status == 0
+    return files
+
+
+@pytest.fixture
+def new(fitted_files: Files) -> Path:
+    file = fitted_files.folder / "new.csv"
+    invented(9, seed=5)[["stage", "patient", "age"]].to_csv(file, index=False)
+    return file
+
+
+def test_predictions_are_those_of_the_fitted_study(
+    fitted_files: Files, new: Path, fedcox: Run
+) -> None:
+    out = fitted_files.folder / "predicted.csv"
+    ended = fedcox("predict", fitted_files.run, "--data", new, "--out", out)
+    assert ended.status == 0
+    assert "9 patients" in ended.out
+    table = pd.read_csv(out)
+    fitted, patients = FittedStudy.read(fitted_files.run / "fit.json"), invented(9, seed=5)
+    assert table["patient"].tolist() == patients["patient"].tolist()
+    np.testing.assert_allclose(table["log_risk"], fitted.predict_log_risk(patients), rtol=1e-12)
+    np.testing.assert_allclose(table["median"], fitted.predict_median(patients))
+    curves = table.filter(regex="^survival_")
+    assert list(curves.columns) == [f"survival_{end:g}" for end in fitted.interval_ends]
+    np.testing.assert_allclose(curves, fitted.predict_survival(patients), rtol=1e-12)
+
+
+def test_survival_at_a_time_is_that_of_the_last_interval_end_reached(
+    fitted_files: Files, new: Path, fedcox: Run
+) -> None:
+    out = fitted_files.folder / "predicted.csv"
+    words = ["predict", fitted_files.run, "--data", new, "--out", out]
+    for time in (0, 99, 100, 150, 200):
+        words += ["--at", str(time)]
+    assert fedcox(*words).status == 0
+    table = pd.read_csv(out)
+    ends = FittedStudy.read(fitted_files.run / "fit.json").predict_survival(invented(9, seed=5))
+    assert (table["survival_0"] == 1).all()
+    assert (table["survival_99"] == 1).all()
+    np.testing.assert_allclose(table["survival_100"], ends[100.0], rtol=1e-12)
+    np.testing.assert_allclose(table["survival_150"], ends[100.0], rtol=1e-12)
+    np.testing.assert_allclose(table["survival_200"], ends[200.0], rtol=1e-12)
+
+
+def test_survival_is_the_product_of_one_minus_the_hazards_by_hand(
+    fitted_files: Files, new: Path, fedcox: Run
+) -> None:
+    out = fitted_files.folder / "predicted.csv"
+    assert fedcox("predict", fitted_files.run, "--data", new, "--out", out).status == 0
+    fitted = FittedStudy.read(fitted_files.run / "fit.json")
+    coef = {row.name: row.coef for row in fitted.coefficients}
+    table = pd.read_csv(out)
+    for patient, predicted in zip(
+        invented(9, seed=5).itertuples(), table.itertuples(), strict=True
+    ):
+        risk = (coef["age"] or 0) * patient.age  # type: ignore[operator]
+        risk += coef.get(f"stage_{patient.stage}") or 0.0
+        assert predicted.log_risk == pytest.approx(risk, rel=1e-12)
+        survival = 1.0
+        for row in fitted.baseline:
+            if row.alpha is None:
+                survival *= float(row.events == 0)  # nobody or everybody has the event here
+            else:
+                survival *= np.exp(-np.exp(row.alpha + risk))
+            end = f"survival_{row.interval_end:g}"
+            assert getattr(predicted, end) == pytest.approx(survival, rel=1e-10)
+
+
+def test_the_fit_json_alone_is_enough(fitted_files: Files, new: Path, fedcox: Run) -> None:
+    alone = fitted_files.folder / "alone.json"
+    alone.write_bytes((fitted_files.run / "fit.json").read_bytes())
+    ended = fedcox("predict", alone, "--data", new, "--out", fitted_files.folder / "p.csv")
+    assert ended.status == 0
+
+
+def test_without_an_identifier_rows_are_numbered(
+    fitted_files: Files, new: Path, fedcox: Run
+) -> None:
+    pd.read_csv(new).drop(columns="patient").to_parquet(new.with_suffix(".parquet"))
+    out = fitted_files.folder / "predicted.csv"
+    words = ["predict", fitted_files.run, "--data", new.with_suffix(".parquet"), "--out", out]
+    assert fedcox(*words).status == 0
+    assert pd.read_csv(out)["row"].tolist() == list(range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("age", "QXZ"), "not a number"),
+        (("stage", "QXZ"), "a level the study does not know"),
+        (("age", None), "has no value"),
+    ],
+)
+def test_new_patients_who_cannot_be_predicted_are_told(
+    change: tuple[str, object], said: str, fitted_files: Files, new: Path, fedcox: Run
+) -> None:
+    table = pd.read_csv(new).astype(object)
+    table.loc[4, change[0]] = change[1]
+    table.to_csv(new, index=False)
+    out = fitted_files.folder / "predicted.csv"
+    ended = fedcox("predict", fitted_files.run, "--data", new, "--out", out)
+    assert ended.status == 2
+    assert said in ended.err
+    assert "QXZ" not in ended.err
+    assert not out.exists()
+
+
+def test_missing_values_take_the_mean_of_the_fit_if_the_study_says_so(
+    files: Files, fedcox: Run
+) -> None:
+    files.study.write_text(STUDY + '[model]\nmissing = "mean"\n', encoding="utf-8")
+    assert fedcox(*files.words()).status == 0
+    new, out = files.folder / "new.csv", files.folder / "predicted.csv"
+    new.write_text("patient,age,stage\na,,I\n", encoding="utf-8")
+    assert fedcox("predict", files.run, "--data", new, "--out", out).status == 0
+    row = FittedStudy.read(files.run / "fit.json").coefficients[0]
+    assert row.coef is not None
+    assert row.mean == pytest.approx(invented()["age"].mean())
+    assert pd.read_csv(out)["log_risk"][0] == pytest.approx(row.coef * row.mean, rel=1e-12)
+
+
+def test_a_file_in_the_way_needs_overwrite(fitted_files: Files, new: Path, fedcox: Run) -> None:
+    out = fitted_files.folder / "predicted.csv"
+    out.write_text("mine", encoding="utf-8")
+    words = ["predict", fitted_files.run, "--data", new, "--out", out]
+    refused = fedcox(*words)
+    assert refused.status == 2
+    assert "--overwrite" in refused.err
+    assert out.read_text(encoding="utf-8") == "mine"
+    assert fedcox(*words, "--overwrite").status == 0
+    assert len(pd.read_csv(out)) == 9
+
+
+@pytest.mark.parametrize("time", ["-1", "100000"])
+def test_a_time_outside_the_follow_up_is_refused(
+    time: str, fitted_files: Files, new: Path, fedcox: Run
+) -> None:
+    out = fitted_files.folder / "predicted.csv"
+    words = ["predict", fitted_files.run, "--data", new, "--out", out, "--at", time]
+    ended = fedcox(*words)
+    assert ended.status == 2
+    assert "follows patients up to" in ended.err
+    assert not out.exists()
+
+
+def test_a_run_that_is_none_is_told(fitted_files: Files, new: Path, fedcox: Run) -> None:
+    out = fitted_files.folder / "predicted.csv"
+    for run, said in (
+        (fitted_files.folder / "nowhere", "there is no fit here"),
+        (fitted_files.folder, "there is no fit here"),
+        (new, "not a JSON file"),
+    ):
+        ended = fedcox("predict", run, "--data", new, "--out", out)
+        assert ended.status == 2
+        assert said in ended.err
+    assert not out.exists()
+
+
+def test_a_folder_that_is_not_there_is_told(
+    fitted_files: Files, new: Path, fedcox: Run
+) -> None:
+    out = fitted_files.folder / "nowhere" / "predicted.csv"
+    ended = fedcox("predict", fitted_files.run, "--data", new, "--out", out)
+    assert ended.status == 2
+    assert "Cannot write" in ended.err
