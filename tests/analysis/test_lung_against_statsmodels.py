@@ -148,7 +148,9 @@ def test_tests_and_intervals_follow_from_the_glm(link: str, reading: str) -> Non
         "-log2(p)": -np.log2(theirs.p),
     }
     for column, values in expected.items():
-        np.testing.assert_allclose(summary[column], values, rtol=1e-8, atol=1e-11, err_msg=column)
+        np.testing.assert_allclose(
+            summary[column], values, rtol=1e-8, atol=1e-11, err_msg=column
+        )
     assert not summary["cmp to"].any()
     for row, low, high in zip(
         ours.coefficients, np.exp(theirs.low), np.exp(theirs.high), strict=True
@@ -174,7 +176,9 @@ def test_the_life_table_counts_the_rows_of_the_stack(reading: str) -> None:
     np.testing.assert_array_equal(
         [row.at_risk for row in ours.baseline], by_hand.at_risk_per_interval
     )
-    np.testing.assert_array_equal([row.events for row in ours.baseline], by_hand.events_per_interval)
+    np.testing.assert_array_equal(
+        [row.events for row in ours.baseline], by_hand.events_per_interval
+    )
     known = [m for m, row in enumerate(ours.baseline) if row.alpha is not None]
     np.testing.assert_array_equal(known, reference("cloglog", reading).informative)
     assert [row.interval_end for row in ours.baseline][:2] == [30.0, 60.0]

@@ -40,9 +40,7 @@ def patients(cancer: str) -> pd.DataFrame:
 
 
 def columns(cancer: str) -> list[str]:
-    return [
-        name for name in patients(cancer) if name not in {"pid", "E", "T", "tss", "center"}
-    ]
+    return [name for name in patients(cancer) if name not in {"pid", "E", "T", "tss", "center"}]
 
 
 @cache

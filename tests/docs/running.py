@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -39,7 +40,8 @@ class Reader:
                 self._compare(block)
 
     def _type(self, block: Block) -> None:
-        status = int(block.remark.removeprefix("exit status ") or 0)
+        ends = re.fullmatch(r"exit status (\d)", block.remark)
+        status = int(ends[1]) if ends else 0
         for line in block.text.replace("\\\n", " ").splitlines():
             if line.startswith("fedcox "):
                 self._last = self._command(line, status)
