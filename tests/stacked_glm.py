@@ -29,11 +29,12 @@ class Rows:
 
     @property
     def events_per_interval(self) -> FloatArray:
-        return np.bincount(self.interval, self.weight * self.event, self.intervals)
+        weight = self.weight * self.event
+        return np.bincount(self.interval, weight, self.intervals).astype(np.float64)
 
     @property
     def at_risk_per_interval(self) -> FloatArray:
-        return np.bincount(self.interval, self.weight, self.intervals)
+        return np.bincount(self.interval, self.weight, self.intervals).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,6 @@ class Reference:
     low: FloatArray
     high: FloatArray
     log_likelihood: float
-    null_log_likelihood: float
 
 
 def by_width(
@@ -59,7 +59,7 @@ def by_width(
     reading: str,
     horizon: float | None = None,
 ) -> Rows:
-    """Intervals (0, Q], (Q, 2Q], … up to the horizon, by two plain loops. Whole numbers only."""
+    """Intervals (0, Q], (Q, 2Q], … up to the horizon, by two plain loops; whole numbers."""
     end = max(time) if horizon is None else horizon
     intervals = math.ceil(end / width)
     rows: list[tuple[int, int, float, float]] = []
@@ -75,7 +75,7 @@ def by_width(
 
 
 def by_event_times(time: Sequence[float], event: Sequence[bool], reading: str) -> Rows:
-    """An instant at every distinct event time; at risk are those observed at least that long."""
+    """An instant at every distinct event time, with everyone observed that long at risk."""
     instants = sorted({t for t, happened in zip(time, event, strict=True) if happened})
     rows: list[tuple[int, int, float, float]] = []
     for i, (t, happened) in enumerate(zip(time, event, strict=True)):
@@ -114,7 +114,6 @@ def binomial_glm(rows: Rows, covariates: FloatArray, link: str) -> Reference:
     matrix, response, weight = design(rows, covariates)
     kept = informative(rows)
     fitted = _glm(response, matrix, weight, link)
-    null = _glm(response, matrix[:, : kept.size], weight, link)
     bounds = np.asarray(fitted.conf_int(0.05))[kept.size :]
     return Reference(
         kept,
@@ -126,8 +125,12 @@ def binomial_glm(rows: Rows, covariates: FloatArray, link: str) -> Reference:
         bounds[:, 0],
         bounds[:, 1],
         float(fitted.llf),
-        float(null.llf),
     )
+
+
+def null_log_likelihood(rows: Rows, link: str) -> float:
+    """The same without covariates."""
+    return binomial_glm(rows, np.empty((rows.patient.max() + 1, 0)), link).log_likelihood
 
 
 def _glm(response: FloatArray, matrix: FloatArray, weight: FloatArray, link: str):  # type: ignore[no-untyped-def]

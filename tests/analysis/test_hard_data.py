@@ -1,4 +1,4 @@
-"""Data that break careless programs: finite numbers and a named warning, or an error in words."""
+"""Data that break careless programs: finite numbers and a warning, or an error in words."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def assert_usable(fitted: FittedStudy) -> None:
     for row in rows:
         assert row.se is not None
         assert row.se > 0
-        assert np.isfinite([row.coef, row.se, row.z, row.p]).all()
+        shown = np.array([row.coef, row.se, row.z, row.p], dtype=np.float64)
+        assert np.isfinite(shown).all()
     assert np.isfinite(fitted.log_likelihood)
     assert all(row.alpha is None or np.isfinite(row.alpha) for row in fitted.baseline)
 
@@ -394,7 +395,7 @@ def test_a_horizon_closes_the_last_interval_and_censors_what_comes_later(
     assert ours.edges[-1] == horizon
     assert (frame["time"] > horizon).sum() > 20
     rows = reference_rows(frame, reading, horizon=horizon)
-    # An event after the horizon is none; the interval in which it happens was not observed whole.
+    # An event after the horizon is none.
     inside = frame["event"].eq(1) & (frame["time"] <= horizon)
     assert ours.events == inside.sum()
     theirs = binomial_glm(rows, frame[["a", "b"]].to_numpy(), "cloglog")
@@ -427,7 +428,7 @@ def penalised_optimum(frame: pd.DataFrame, link: str, ridge: float) -> tuple[Flo
 
     start = np.zeros(matrix.shape[1]) - 1.0
     start[size:] = 0.0
-    options = {"gtol": 1e-12, "ftol": 1e-16, "maxiter": 5000, "maxcor": 50}
+    options: Any = {"gtol": 1e-12, "ftol": 1e-16, "maxiter": 5000, "maxcor": 50}
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
     return found.x[size:], float(found.fun)
 

@@ -1,4 +1,4 @@
-"""Lifelines' lung data over its institutions, against a binomial GLM on the stacked patients."""
+"""Lifelines' lung data over its institutions, against a binomial GLM on the stack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fedcox.survival.cohort import Cohort
 from fedcox.survival.person_periods import stack
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 from tests.problems import LINK_NAMES, READINGS
-from tests.stacked_glm import Reference, Rows, binomial_glm, by_width
+from tests.stacked_glm import Reference, Rows, binomial_glm, by_width, null_log_likelihood
 
 # Lung has intervals without an event after day 900.
 pytestmark = pytest.mark.filterwarnings("ignore::fedcox.errors.EmptyIntervalsWarning")
@@ -34,7 +34,7 @@ COVARIATES = ("age", "sex", "ph.ecog", "ph.karno", "pat.karno", "meal.cal", "wt.
 WIDTH = 30.0
 #: How far coefficients may be from the GLM's, in its standard errors; standard errors likewise.
 SOLVERS: dict[str, tuple[dict[str, Any], float]] = {
-    "newton": ({"method": "newton"}, 1e-10),
+    "newton": ({"method": "newton"}, 1e-8),
     "lbfgs by the diagonal": ({"method": "lbfgs", "scaling": "diagonal"}, 1e-6),
     "lbfgs by the block": ({"method": "lbfgs", "scaling": "block"}, 1e-6),
 }
@@ -42,7 +42,8 @@ SOLVERS: dict[str, tuple[dict[str, Any], float]] = {
 
 @cache
 def lung() -> pd.DataFrame:
-    return load_lung().dropna().reset_index(drop=True)
+    frame: pd.DataFrame = load_lung()
+    return frame.dropna().reset_index(drop=True)
 
 
 def covariates() -> Any:
@@ -161,8 +162,9 @@ def test_tests_and_intervals_follow_from_the_glm(link: str, reading: str) -> Non
 @pytest.mark.parametrize("link", LINK_NAMES)
 def test_the_likelihood_ratio_test_compares_with_intercepts_alone(link: str) -> None:
     ours, theirs = fitted(link, "include"), reference(link, "include")
-    assert ours.null_log_likelihood == pytest.approx(theirs.null_log_likelihood, abs=1e-10)
-    statistic = 2 * (theirs.log_likelihood - theirs.null_log_likelihood)
+    null = null_log_likelihood(rows("include"), link)
+    assert ours.null_log_likelihood == pytest.approx(null, abs=1e-10)
+    statistic = 2 * (theirs.log_likelihood - null)
     assert ours.likelihood_ratio is not None
     assert ours.likelihood_ratio["statistic"] == pytest.approx(statistic, rel=1e-11)
     assert ours.likelihood_ratio["df"] == len(COVARIATES)
@@ -228,11 +230,11 @@ def test_the_command_writes_the_numbers_of_the_glm(
     theirs = reference(link, reading)
     record = json.loads((run / "fit.json").read_text(encoding="utf-8"))
     coef = [row["coef"] for row in record["coefficients"]]
-    np.testing.assert_allclose(coef, theirs.coef, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(coef, theirs.coef, rtol=0, atol=1e-9)
     se = [row["se"] for row in record["coefficients"]]
-    np.testing.assert_allclose(se, theirs.se, rtol=1e-10)
+    np.testing.assert_allclose(se, theirs.se, rtol=1e-8)
     summary = pd.read_csv(run / "summary.csv", index_col="covariate")
-    np.testing.assert_allclose(summary["coef"], theirs.coef, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(summary["coef"], theirs.coef, rtol=0, atol=1e-9)
     np.testing.assert_allclose(summary["p"], theirs.p, rtol=1e-8)
     assert len(record["centers"]) == lung()["inst"].nunique()
     capsys.readouterr()

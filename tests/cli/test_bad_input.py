@@ -146,7 +146,8 @@ IN_THE_STUDY = {
         study=lambda text: text + '[solver]\nmethod = "sgd"\n',
     ),
     "a negative width": Mistake(
-        ("[grid] width", "a number above 0 is needed"), study=line("width = 100", "width = -100")
+        ("[grid] width", "a number above 0 is needed"),
+        study=line("width = 100", "width = -100"),
     ),
     "both width and times": Mistake(
         ("[grid]: both are given",), study=line("width = 100", 'width = 100\ntimes = "events"')
@@ -338,7 +339,9 @@ def test_a_damaged_parquet_file_is_named(files: Files, fedcox: Run) -> None:
     assert not files.run.exists()
 
 
-@pytest.mark.parametrize("words", [["fit"], ["fit", "study.toml"], ["fti"], ["check", "x.toml"]])
+@pytest.mark.parametrize(
+    "words", [["fit"], ["fit", "study.toml"], ["fti"], ["check", "x.toml"]]
+)
 def test_a_command_that_is_not_complete_ends_with_status_two(
     words: list[str], fedcox: Run
 ) -> None:
@@ -400,7 +403,6 @@ def test_the_files_of_centers_may_be_csv_and_parquet(files: Files, fedcox: Run) 
         words += ["--center", f"{name}={file}"]
     assert fedcox("fit", files.study, *words, "--out", files.run).status == 0
     assert fedcox(*files.words()[:-1], files.folder / "pooled").status == 0
-    summaries = [
-        pd.read_csv(folder / "summary.csv") for folder in (files.run, files.folder / "pooled")
-    ]
-    pd.testing.assert_frame_equal(*summaries, rtol=1e-9)
+    apart = pd.read_csv(files.run / "summary.csv")
+    pooled = pd.read_csv(files.folder / "pooled" / "summary.csv")
+    pd.testing.assert_frame_equal(apart, pooled, rtol=1e-9)

@@ -143,7 +143,7 @@ def test_the_table_is_shown(files: Files, fedcox: Run) -> None:
 def test_warnings_are_shown_and_kept(files: Files, fedcox: Run) -> None:
     ended = fedcox(*files.words())
     assert ended.status == 0
-    assert "1 of 9 intervals have no event in any center" in ended.out
+    assert "1 of 9 intervals" in ended.out
     assert "everyone at risk has the event" in ended.out
     record = strict_json(files.run / "fit.json")
     names = [row["name"] for row in record["warnings"]]

@@ -24,14 +24,14 @@ def schema(text: str = DROP) -> CohortSchema:
     return Study.parse(text).schema
 
 
-def without_center(*rows: int, mark: object = None) -> pd.DataFrame:
+def without_center(*rows: int, mark: str | float | None = None) -> pd.DataFrame:
     frame = invented().astype({"hospital": object})
     frame.loc[list(rows), "hospital"] = mark
     return frame
 
 
 @pytest.mark.parametrize("mark", [None, np.nan, "", "NA", " "])
-def test_they_are_left_out_with_missing_drop_and_counted(mark: object) -> None:
+def test_they_are_left_out_with_missing_drop_and_counted(mark: str | float | None) -> None:
     frame = without_center(0, 7, 8, mark=mark)
     with pytest.warns(MissingCenterWarning, match=r"^3 patient\(s\) name no center") as caught:
         parts = cohorts_by_center(frame, schema(), center="hospital", source="all.csv")
@@ -74,7 +74,9 @@ def test_they_are_a_fault_with_any_other_rule(rule: str) -> None:
 
 
 def test_nobody_with_a_center_is_a_fault() -> None:
-    with pytest.raises(CohortError, match="No patients are left after dropping 60 for no center"):
+    with pytest.raises(
+        CohortError, match="No patients are left after dropping 60 for no center"
+    ):
         cohorts_by_center(
             without_center(*range(60)), schema(), center="hospital", source="all.csv"
         )

@@ -1,4 +1,4 @@
-"""The one test to hold on to: any way of splitting the patients over centers gives the pooled answer."""
+"""The test to hold on to: any way of splitting the patients gives the pooled answer."""
 
 from __future__ import annotations
 
@@ -140,13 +140,56 @@ def test_any_split_over_centers_gives_the_pooled_fit(
     assert_same_fit(found, pooled(choice))
 
 
-def assert_same_path(found: Estimate, expected: Estimate) -> None:
+@cache
+def many_patients() -> Cohort:
+    """Enough for every way through the kernel: half of the times are tied, half distinct."""
+    cohort = simulated(1200, 4, seed=21)
+    rng = np.random.default_rng(3)
+    early = rng.uniform(-0.9, 0.0, 1200) * (np.arange(1200) % 2)
+    return Cohort(cohort.covariates, cohort.time + early, cohort.event)
+
+
+@cache
+def many_pooled(link: str, reading: CensoredInterval, width: float | None) -> Estimate:
+    plan = Plan(tuple("abcd"), LINKS[link], reading, width, None, 0.0, Newton())
+    return estimate(plan, InProcess.from_cohorts({"all": many_patients()}))
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    link=st.sampled_from(LINK_NAMES),
+    reading=st.sampled_from(READINGS),
+    width=st.sampled_from([None, 1.0, 30.0]),
+    parts=splits(1200),
+    joined=st.booleans(),
+)
+def test_any_split_of_a_thousand_patients_gives_the_pooled_fit(
+    link: str,
+    reading: CensoredInterval,
+    width: float | None,
+    parts: tuple[IntArray, int],
+    joined: bool,
+) -> None:
+    assignment, centers = parts
+    if joined:  # so many centers that the engine joins them
+        centers = 100 + centers
+        assignment = (7 * assignment + np.arange(1200)) % centers
+    found = estimate(
+        Plan(tuple("abcd"), LINKS[link], reading, width, None, 0.0, Newton()),
+        InProcess.from_cohorts(split(many_patients(), assignment, centers)),
+    )
+    assert_same_fit(found, many_pooled(link, reading, width))
+
+
+def assert_same_path(found: Estimate, expected: Estimate, digits: float) -> None:
     """Every step alike to rounding, down to where nothing but rounding is left."""
     ours, theirs = found.solution.steps, expected.solution.steps
     assert abs(len(ours) - len(theirs)) <= 1
     for step, other in zip(ours, theirs, strict=False):
-        assert step.loss == pytest.approx(other.loss, rel=1e-11)
-        assert step.decrement == pytest.approx(other.decrement, rel=1e-5, abs=1e-9)
+        assert step.loss == pytest.approx(other.loss, rel=digits)
+        assert (step.decrement is None) == (other.decrement is None)
+        if step.decrement is not None:  # Adam knows none
+            assert step.decrement == pytest.approx(other.decrement, rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -158,7 +201,8 @@ def test_every_solver_takes_the_same_path_however_the_patients_are_split(
     choice = Choice(**{**vars(choice), "solver": solver})
     centers = split(patients(choice.incomplete), *parts)
     found, expected = estimate(choice.plan, InProcess.from_cohorts(centers)), pooled(choice)
-    assert_same_path(found, expected)
+    # Adam divides a gradient by its own size: where α starts, that is rounding over rounding.
+    assert_same_path(found, expected, digits=1e-8 if solver.startswith("adam") else 1e-11)
     np.testing.assert_allclose(
         found.inference.coefficients, expected.inference.coefficients, rtol=1e-7, atol=1e-7
     )
@@ -305,7 +349,7 @@ def test_doubling_every_patient_halves_the_variance_and_moves_nothing_else(
     np.testing.assert_allclose(
         found.inference.coefficients, expected.inference.coefficients, rtol=1e-9, atol=1e-9
     )
-    # The decrement doubles too, so the search may stop a step later: seven digits of the errors.
+    # The decrement doubles too, so the search may stop a step later: seven digits of errors.
     np.testing.assert_allclose(
         found.inference.standard_errors,
         expected.inference.standard_errors / np.sqrt(times),

@@ -73,7 +73,8 @@ class DiscreteTimeCox:
         setting = found.agreement.setting
         keep = setting.scaling.keep
         self.n_features_in_ = cohort.columns
-        if not isinstance(X, np.ndarray) and hasattr(X, "columns"):
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if hasattr(X, "columns"):
             self.feature_names_in_ = np.array(names, dtype=object)
         self.coef_ = np.zeros(cohort.columns)
         self.coef_[keep] = found.inference.coefficients
@@ -193,6 +194,16 @@ class DiscreteTimeCox:
         if table.shape[1] != self.n_features_in_:
             raise CohortError(
                 f"X has {table.shape[1]} columns; the fit had {self.n_features_in_}."
+            )
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and hasattr(X, "columns") and _names(X) != tuple(known):
+            raise CohortError(
+                "X has other columns than the fit, or the same in another order.",
+                [f"The fit had {', '.join(known)}."],
+            )
+        if np.isnan(table.sum()):
+            raise CohortError(
+                "X has missing values.", ["Fill them; nobody is predicted by halves."]
             )
         return table
 

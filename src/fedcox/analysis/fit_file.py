@@ -75,6 +75,7 @@ def fit_text(fitted: FittedStudy) -> str:
         "convergence": [vars(row) for row in fitted.convergence],
         "warnings": [vars(row) for row in fitted.notices],
         "versions": dict(fitted.versions),
+        "command": fitted.command,
     }
     lines = [f"{json.dumps(key)}: {_value_text(_plain(record[key]))}" for key in record]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -157,6 +158,7 @@ def _fitted(record: Mapping[str, Any], study: Study) -> FittedStudy:
         convergence=tuple(RoundRow(**row) for row in record.get("convergence", ())),
         notices=tuple(Notice(**row) for row in record.get("warnings", ())),
         versions=record.get("versions", {}),
+        command=record.get("command"),
     )
 
 

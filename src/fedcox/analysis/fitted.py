@@ -113,6 +113,7 @@ class FittedStudy:
     notices: tuple[Notice, ...]
     versions: Mapping[str, str]
     ledger: tuple[LedgerRow, ...] = ()
+    command: str | None = None  # the command line that made this, for reproduction
 
     @property
     def patients(self) -> int:

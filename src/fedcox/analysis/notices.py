@@ -85,8 +85,8 @@ def _intervals(agreement: Agreement) -> list[Notice]:
         told.append(
             Notice(
                 "EmptyIntervalsWarning",
-                f"{int(empty.sum())} of {edges.size} intervals have no event in any center. "
-                "The hazard there is zero; they say nothing about the coefficients.",
+                f"In {int(empty.sum())} of {edges.size} intervals no center has an event. The "
+                "hazard there is zero; they say nothing about the coefficients.",
             )
         )
     if only.any():

@@ -17,7 +17,7 @@ def clinical_study() -> Study:
     """The plan for `simulate_hospitals`."""
     return Study(
         study={"name": "simulated hospitals", "patient_id": "patient"},
-        outcome={"time": "time", "event": "status", "event_value": 1, "unit": "days"},
+        outcome={"time": "time", "event": "status", "unit": "days"},
         covariates={
             "age": {"type": "number", "min": 0, "max": 120},
             "sex": {"type": "category", "levels": ["female", "male"], "reference": "female"},
@@ -32,7 +32,7 @@ def paper_study(columns: int) -> Study:
     """The plan for the paper's section 6.1: its link, and every distinct event time."""
     return Study(
         study={"name": "simulated as in the paper", "patient_id": "patient"},
-        outcome={"time": "time", "event": "status", "event_value": 1, "unit": "units of time"},
+        outcome={"time": "time", "event": "status", "unit": "units of time"},
         covariates=[f"x{number}" for number in range(1, columns + 1)],
         grid={"times": "events"},
         model={"link": "logit"},

@@ -103,12 +103,12 @@ class NewtonSolver(Table):
     """Second order; few rounds."""
 
     method: Literal["newton"] = "newton"
-    tolerance: Positive = 1e-10
+    tolerance: Positive = 1e-12
     max_rounds: AtLeastOne = 50
 
 
 class LbfgsSolver(Table):
-    """First order with memory; no time × covariate block leaves a center."""
+    """First order with memory; a time × covariate block leaves only in the last round."""
 
     method: Literal["lbfgs"]
     scaling: Literal["diagonal", "block"] = "diagonal"

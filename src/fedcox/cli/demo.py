@@ -24,6 +24,8 @@ def demo(
 
     Example: fedcox demo --out demo
     """
+    from dataclasses import replace
+
     import numpy as np
     from rich.console import Console
 
@@ -40,14 +42,14 @@ def demo(
     write_simulation(data, clinical_study(), simulated, overwrite=overwrite)
     files = {path.stem: path for path in sorted(data.glob("hospital_*.csv"))}
     study = clinical_study()
-    fitted = fit_shown(study, files, None)
-    write_run(fitted, run, overwrite=overwrite, command=f"fedcox demo --seed {seed}")
+    fitted = replace(fit_shown(study, files, None), command=f"fedcox demo --seed {seed}")
+    write_run(fitted, run, overwrite=overwrite)
     Console().print(
-        f"Five simulated hospitals, {len(simulated.frame):,} simulated patients. No file left "
-        "its hospital: only the sums listed in ledger.jsonl did.\n",
+        f"Five simulated hospitals, {len(simulated.frame):,} simulated patients, in one process. "
+        "The fit saw no patient, only the sums listed in ledger.jsonl.\n",
         soft_wrap=True,
     )
-    show(fitted, run)
+    show(fitted, run / "report.html")
     truth = ", ".join(
         f"{name} {np.exp(value):.3g}" for name, value in simulated.log_hazard_ratios.items()
     )

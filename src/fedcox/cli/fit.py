@@ -50,16 +50,18 @@ def fit(
 
     fedcox fit study.toml --center A=a.csv --center B=b.parquet --out run
     """
+    from dataclasses import replace
+
     from fedcox.analysis.study import Study
     from fedcox.reports.run_folder import check_run_folder, write_run
 
     files = given_files(data, center_column, center or [])
     check_run_folder(out, overwrite=overwrite)
     plan = Study.read(study)
-    fitted = fit_shown(plan, files, center_column)
     command = shlex.join(["fedcox", *sys.argv[1:]])
-    write_run(fitted, out, overwrite=overwrite, command=command)
-    show(fitted, out)
+    fitted = replace(fit_shown(plan, files, center_column), command=command)
+    write_run(fitted, out, overwrite=overwrite)
+    show(fitted, out / "report.html")
 
 
 def given_files(
@@ -104,14 +106,20 @@ def fit_shown(
 ) -> FittedStudy:
     """Read and fit with progress on the terminal; warnings are left to the caller to show."""
     import warnings
+    from dataclasses import replace
 
     from fedcox.analysis.fit import fit as run
+    from fedcox.analysis.fitted import Notice
     from fedcox.errors import FedcoxWarning
 
-    federation = read_shown(plan, files, center_column)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FedcoxWarning)
+        federation = read_shown(plan, files, center_column)
+    told = tuple(Notice(warning.category.__name__, str(warning.message)) for warning in caught)
     with warnings.catch_warnings(), watching(plan) as watch:
-        warnings.simplefilter("ignore", FedcoxWarning)
-        return run(plan, federation, watch)
+        warnings.simplefilter("ignore", FedcoxWarning)  # they come back in `notices`
+        fitted = run(plan, federation, watch)
+    return replace(fitted, notices=told + fitted.notices)
 
 
 def read_shown(
@@ -124,7 +132,7 @@ def read_shown(
     from fedcox.data.cohort_file import read_cohort, read_table
     from fedcox.data.encoding import cohort_from_frame, cohorts_by_center
     from fedcox.engines.in_process import InProcess
-    from fedcox.errors import CohortError, MissingCenterWarning
+    from fedcox.errors import CohortError
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         if isinstance(files, Path):
@@ -133,10 +141,9 @@ def read_shown(
             if center_column is None:
                 whole = cohort_from_frame(table, plan.schema, source=str(files))
                 return InProcess.from_loaded({"all": whole})
-            with telling(MissingCenterWarning):
-                parts = cohorts_by_center(
-                    table, plan.schema, center=center_column, source=str(files)
-                )
+            parts = cohorts_by_center(
+                table, plan.schema, center=center_column, source=str(files)
+            )
             return InProcess.from_loaded(parts)
         loaded, faulty = {}, []
         for name, file in progress.track(files.items(), description="reading"):
@@ -153,26 +160,6 @@ def read_shown(
 
 
 @contextmanager
-def telling(told: type[Warning]) -> Iterator[None]:
-    """Warnings of this class become lines on the terminal; others stay what they are."""
-    import warnings
-
-    from rich.console import Console
-    from rich.markup import escape
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", told)
-        yield
-    for warning in caught:
-        if issubclass(warning.category, told):
-            Console().print(f"[yellow]![/] {escape(str(warning.message))}", soft_wrap=True)
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-
-
-@contextmanager
 def watching(plan: Study) -> Iterator[Watcher]:
     """A progress line that moves with every step of the solver."""
     from rich.console import Console
@@ -185,22 +172,20 @@ def watching(plan: Study) -> Iterator[Watcher]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("agreeing on time and scale", total=steps)
         asked = 0
+        of = f" of {steps}" if steps else ""
 
         def watch(step: Step) -> None:
             nonlocal asked
             asked += 1
-            of = f" of {steps}" if steps else ""
-            progress.update(
-                task,
-                advance=1,
-                description=f"step {asked}{of}: loss {step.loss:.6g}, "
-                f"distance to the optimum {step.decrement:.1e}",
-            )
+            told = f"step {asked}{of}: loss {step.loss:.6g}"
+            if step.decrement is not None:
+                told += f", still to gain {step.decrement / 2:.1e}"
+            progress.update(task, advance=1, description=told)
 
         yield watch
 
 
-def show(fitted: FittedStudy, out: Path) -> None:
+def show(fitted: FittedStudy, page: Path) -> None:
     """The ratios and what to know about them, on the terminal."""
     from rich.console import Console
     from rich.markup import escape
@@ -212,6 +197,4 @@ def show(fitted: FittedStudy, out: Path) -> None:
     panel = warnings_panel(fitted)
     if panel is not None:
         console.print(panel)
-    console.print(
-        f"Written to {escape(str(out))}: report.html is the page to read.", soft_wrap=True
-    )
+    console.print(f"The page to read: {escape(str(page))}", soft_wrap=True)

@@ -46,7 +46,7 @@ def simulate(
     Nobody in these files is a patient. The true log hazard ratios stand at
     the top of study.toml.
 
-    Example: fedcox simulate demo --centers 5 --patients 1500 --seed 1
+    Example: fedcox simulate hospitals --centers 5 --patients 1500 --seed 1
     """
     import numpy as np
     from rich.console import Console

@@ -12,7 +12,6 @@ from fedcox.engines.wards import numbered_through, wards
 from fedcox.errors import CohortError
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import AbstractQuery, AbstractSumQuery, Answer
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import Cohort
@@ -113,7 +112,7 @@ class InProcess:
 
     def _once(self, query: AbstractQuery[Answer]) -> int:
         """Numbers of a setting that goes to the centers with its first question."""
-        if not isinstance(query, DerivativesAt) or query.setting in self._sent:
+        if query.setting is None or query.setting in self._sent:
             return 0
         self._sent.add(query.setting)
         return query.setting.numbers

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from fedcox.federation.ledger import Ledger
+from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import Cohort
 
 Answer = TypeVar("Answer")
@@ -24,6 +25,11 @@ class AbstractQuery(ABC, Generic[Answer]):
     @abstractmethod
     def numbers(self) -> int:
         """How many numbers go to each center to ask this."""
+
+    @property
+    def setting(self) -> Setting | None:
+        """What the question refers to and every center gets once; None if there is nothing."""
+        return None
 
     @abstractmethod
     def answer(self, cohort: Cohort) -> Answer:

@@ -25,20 +25,14 @@ def check_run_folder(folder: str | Path, *, overwrite: bool) -> None:
     )
 
 
-def write_run(
-    fitted: FittedStudy,
-    folder: str | Path,
-    *,
-    overwrite: bool = False,
-    command: str | None = None,
-) -> None:
+def write_run(fitted: FittedStudy, folder: str | Path, *, overwrite: bool = False) -> None:
     """Write the whole folder or nothing of it."""
     check_run_folder(folder, overwrite=overwrite)
     with whole_folder(folder) as part:
         fitted.save(part / "fit.json")
         write_atomically(part / "summary.csv", fitted.summary.to_csv())
         write_ledger(fitted.ledger, part / "ledger.jsonl")
-        write_report(fitted, part / "report.html", command=command)
+        write_report(fitted, part / "report.html")
 
 
 def read_run(path: str | Path) -> FittedStudy:

@@ -49,12 +49,12 @@ class Advice:
     text: str
 
 
-def write_report(fitted: FittedStudy, path: str | Path, *, command: str | None = None) -> None:
-    """Write the page to `path`, whole or not at all; `command` is shown for reproduction."""
-    write_atomically(path, report_html(fitted, command=command))
+def write_report(fitted: FittedStudy, path: str | Path) -> None:
+    """Write the page to `path`, whole or not at all."""
+    write_atomically(path, report_html(fitted))
 
 
-def report_html(fitted: FittedStudy, *, command: str | None = None) -> str:
+def report_html(fitted: FittedStudy) -> str:
     """The page as text. Names of columns and centers are escaped: they come from files."""
     environment = Environment(
         loader=PackageLoader("fedcox.reports", "templates"),
@@ -64,10 +64,10 @@ def report_html(fitted: FittedStudy, *, command: str | None = None) -> str:
         lstrip_blocks=True,
     )
     template = environment.get_template("report.html.j2")
-    return template.render(page_content(fitted, command=command))
+    return template.render(page_content(fitted))
 
 
-def page_content(fitted: FittedStudy, *, command: str | None = None) -> dict[str, Any]:
+def page_content(fitted: FittedStudy) -> dict[str, Any]:
     """Everything the template places on the page."""
     rows = ratio_rows(fitted)
     forest = forest_figure(fitted)
@@ -87,6 +87,7 @@ def page_content(fitted: FittedStudy, *, command: str | None = None) -> dict[str
         "forest_ticks": forest.ticks,
         "concordance": concordance_text(fitted),
         "likelihood_ratio": likelihood_ratio_text(fitted),
+        "no_likelihood_ratio": _no_likelihood_ratio(fitted),
         "axis": time_axis(fitted),
         "average": average_panel(fitted),
         "panels": list(group_panels(fitted)),
@@ -98,8 +99,15 @@ def page_content(fitted: FittedStudy, *, command: str | None = None) -> dict[str
         "bytes_down": bytes_text(fitted.bytes_down),
         "limits": limits(fitted),
         "versions": dict(fitted.versions),
-        "command": command,
+        "command": fitted.command,
     }
+
+
+def _no_likelihood_ratio(fitted: FittedStudy) -> str:
+    """Why there is no such test."""
+    if fitted.study.model.ridge:
+        return "none, since with a ridge the likelihood is not at its maximum"
+    return "none, since no coefficient was estimated"
 
 
 def _subtitle(fitted: FittedStudy) -> str:

@@ -50,7 +50,7 @@ class Adam(AbstractSolver):
             direction = (first / (1.0 - _FIRST_MOMENT**number)) / (
                 np.sqrt(second / (1.0 - _SECOND_MOMENT**number)) + _EPSILON
             )
-            steps.append(Step(loss * problem.patients, float(gradient @ gradient)))
+            steps.append(Step(loss * problem.patients, None))
             watch(steps[-1])
             point = point - self._rate(number) * direction
         alpha, beta = point[:intervals], point[intervals:]

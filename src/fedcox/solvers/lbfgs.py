@@ -1,7 +1,8 @@
-"""L-BFGS scaled by curvature sent once: T + P numbers a round, and no time × covariate block.
+"""L-BFGS scaled by curvature sent once: T + P numbers a round.
 
 A plain L-BFGS needs many rounds to learn scales that are known beforehand. Here they come with
-the first reply: the diagonal of the Hessian, or its T-diagonal and P×P block.
+the first reply: the diagonal of the Hessian, or its T-diagonal and P×P block. A time ×
+covariate block leaves a center once, in the last round, which standard errors need.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.schur import Factored
 
-#: The decrement per event, r, says how much the Hessian still changes: one more step with a
+#: The decrement per event (per unit of information on α), r, says how much the Hessian still changes: one more step with a
 #: fresh Hessian multiplies the decrement by about r, and so does one with the old Hessian.
 #: Below `_COAST` the old one is good enough to the end; below `_LAST` the next point is the
 #: optimum to eight digits, so it is asked for the expected information, which standard errors
@@ -53,7 +53,7 @@ class _Step:
     beta: FloatArray
     bend: float
 
-    def from_(self, point: _Point, scale: float = 1.0) -> _Point:
+    def taken_from(self, point: _Point, scale: float = 1.0) -> _Point:
         return _Point(
             point.alpha + scale * self.alpha - scale**2 * self.bend,
             point.beta + scale * self.beta,
@@ -64,7 +64,7 @@ class _Step:
 class Newton(AbstractSolver):
     """Stops when the decrement is below `tolerance`, or after `max_rounds`."""
 
-    tolerance: float = 1e-10
+    tolerance: float = 1e-12
     max_rounds: int = 50
 
     def minimise(
@@ -94,9 +94,9 @@ class _Run:
             if separated.any():
                 last = self.ask(point, Detail.INFORMATION)
                 return self.give(point, last, True, separated)
-            change = decrement / factored.events
+            change = decrement / factored.total
             if change < _COAST and not runaway(step.beta, 0.0).any():
-                point, last, done = self.coast(step.from_(point), factored, change)
+                point, last, done = self.coast(step.taken_from(point), factored, change)
                 if done:
                     return self.give(point, last, True)
                 here = self.ask(point, Detail.HESSIAN)
@@ -113,10 +113,10 @@ class _Run:
         """The last points, with the Hessian there is: no gradient is asked for without need."""
         if change >= _LAST:
             step, _ = self.towards_optimum(factored, self.ask(point, Detail.GRADIENT))
-            point = step.from_(point)
+            point = step.taken_from(point)
         last = self.ask(point, Detail.INFORMATION)
         step, decrement = self.towards_optimum(factored, last)
-        return step.from_(point), last, decrement < self.solver.tolerance
+        return step.taken_from(point), last, decrement < self.solver.tolerance
 
     def ask(self, point: _Point, detail: Detail) -> Derivatives:
         self.asked += 1
@@ -129,7 +129,7 @@ class _Run:
         (alpha, beta), decrement = newton_step(factored, here)
         self.steps.append(Step(here.loss, decrement))
         self.watch(self.steps[-1])
-        bend = 0.5 * float(beta @ factored.complement @ beta) / factored.events
+        bend = 0.5 * float(beta @ factored.complement @ beta) / factored.total
         return _Step(-alpha, -beta, bend), decrement
 
     def descend(
@@ -138,9 +138,9 @@ class _Run:
         """Take the step, halved until the loss falls; None if it never does."""
         scale = 1.0
         while scale > _SMALLEST_STEP and self.asked < self.solver.max_rounds:
-            there = self.ask(step.from_(point, scale), Detail.HESSIAN)
+            there = self.ask(step.taken_from(point, scale), Detail.HESSIAN)
             if there.loss <= here.loss + 1e-12 * abs(here.loss):
-                return step.from_(point, scale), there
+                return step.taken_from(point, scale), there
             scale *= 0.5
         return None
 

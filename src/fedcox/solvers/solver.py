@@ -25,11 +25,12 @@ class Step:
     """One look at the loss.
 
     `decrement` is twice the loss that a quadratic model still promises: a distance to the
-    optimum in units of the log-likelihood, whatever the scale of covariates and cohort.
+    optimum in units of the log-likelihood, whatever the scale of covariates and cohort. None
+    where the solver has no such model.
     """
 
     loss: float
-    decrement: float
+    decrement: float | None
 
 
 Watcher = Callable[[Step], None]

@@ -51,7 +51,7 @@ class AbstractLink(ABC):
 
     @abstractmethod
     def cost(self, v: FloatArray) -> FloatArray:
-        """F of each cell: minus the log of the chance to survive it."""
+        """The cost f of each cell: minus the log of the chance to survive it."""
 
     @abstractmethod
     def at_risk(self, v: FloatArray) -> Terms:

@@ -50,8 +50,8 @@ class Factored:
                 return cls(curvature, complement, factor)
 
     @property
-    def events(self) -> float:
-        """The summed information on α, which is about the number of events."""
+    def total(self) -> float:
+        """The summed information on α: about the number of events."""
         return float(self.curvature.alpha.sum())
 
     def solve(self, alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:

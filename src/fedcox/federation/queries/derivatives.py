@@ -35,7 +35,7 @@ class Batch:
 class DerivativesAt(AbstractSumQuery[Derivatives]):
     """Sums over a center's patients, or over its share of a batch."""
 
-    setting: Setting
+    agreed: Setting
     alpha: FloatArray
     beta: FloatArray
     detail: Detail
@@ -50,11 +50,15 @@ class DerivativesAt(AbstractSumQuery[Derivatives]):
     def numbers(self) -> int:
         return self.alpha.size + self.beta.size + (0 if self.batch is None else 4)
 
+    @property
+    def setting(self) -> Setting:
+        return self.agreed
+
     def answer(self, cohort: Cohort) -> Derivatives:
-        patients = self.setting.prepared(cohort)
+        patients = self.agreed.prepared(cohort)
         if self.batch is not None:
             patients = patients.draw(self.batch.numbers())
-        return patients.derivatives(self.setting.link, self.alpha, self.beta, self.detail)
+        return patients.derivatives(self.agreed.link, self.alpha, self.beta, self.detail)
 
     def combine(self, left: Derivatives, right: Derivatives) -> Derivatives:
         return left + right
