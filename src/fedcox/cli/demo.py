@@ -45,8 +45,8 @@ def demo(
     fitted = replace(fit_shown(study, files, None), command=f"fedcox demo --seed {seed}")
     write_run(fitted, run, overwrite=overwrite)
     Console().print(
-        f"Five simulated hospitals, {len(simulated.frame):,} simulated patients, in one process. "
-        "The fit saw no patient, only the sums listed in ledger.jsonl.\n",
+        f"Five simulated hospitals, {len(simulated.frame):,} simulated patients, one process. "
+        "Every sum that the fit asked for is listed in ledger.jsonl.\n",
         soft_wrap=True,
     )
     show(fitted, run / "report.html")

@@ -22,7 +22,7 @@ from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.schur import Factored
 
-#: The decrement per event (per unit of information on α), r, says how much the Hessian still changes: one more step with a
+#: The decrement per event, r, says how much the Hessian still changes: one more step with a
 #: fresh Hessian multiplies the decrement by about r, and so does one with the old Hessian.
 #: Below `_COAST` the old one is good enough to the end; below `_LAST` the next point is the
 #: optimum to eight digits, so it is asked for the expected information, which standard errors
