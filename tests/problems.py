@@ -12,7 +12,9 @@ LINK_NAMES = tuple(LINKS)
 READINGS: tuple[CensoredInterval, ...] = ("include", "exclude", "half")
 
 
-def simulated(patients: int = 200, columns: int = 3, seed: int = 0, unit: float = 100.0) -> Cohort:
+def simulated(
+    patients: int = 200, columns: int = 3, seed: int = 0, unit: float = 100.0
+) -> Cohort:
     """A cohort with effects, about half of it censored; times in whole units, so tied."""
     rng = np.random.default_rng(seed)
     covariates = rng.normal(size=(patients, columns))

@@ -6,7 +6,7 @@ from fedcox.survival.cohort import Cohort
 from fedcox.survival.person_periods import stack
 from fedcox.survival.time_grid import TimeGrid
 
-# Three patients, three intervals of ten days: event on day 25, censored on day 12, event on day 8.
+# Three patients, intervals of ten days: event on day 25, censored on day 12, event on day 8.
 THREE = Cohort(
     np.array([[1.0], [2.0], [3.0]]), np.array([25.0, 12.0, 8.0]), np.array([True, False, True])
 )
