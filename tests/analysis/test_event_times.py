@@ -20,7 +20,7 @@ from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import CensoredInterval
 from tests.problems import LINK_NAMES, READINGS, simulated, untied
-from tests.stacked_glm import Reference, binomial_glm, by_event_times
+from tests.stacked_glm import Reference, binomial_glm, by_event_times, by_width
 
 #: The kernel made to visit every cell, or to use prefix sums and power series wherever it can.
 WAYS = {"cells": 10**9, "series": -1}
@@ -144,6 +144,32 @@ def test_both_ways_through_the_kernel_give_one_fit(
     np.testing.assert_allclose(series.coefficients, cells.coefficients, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(series.standard_errors, cells.standard_errors, rtol=1e-9)
     np.testing.assert_allclose(found["series"].alpha, found["cells"].alpha, rtol=1e-8)
+
+
+def two_groups() -> Cohort:
+    """Hazards of 0.3 and 0.9 an interval: each group as a whole on its own side of one half."""
+    rng = np.random.default_rng(17)
+    group = np.where(np.arange(400) % 2, 1.0, -1.0)
+    survived, censored = rng.exponential(np.exp(-group)), rng.uniform(0.2, 4.0, 400)
+    time = np.ceil(100 * np.minimum(survived, censored))
+    return Cohort(np.column_stack([group, rng.normal(size=400)]), time, survived <= censored)
+
+
+@pytest.mark.parametrize(
+    ("cohort", "width"), [(simulated(250, 2, seed=13), 40.0), (two_groups(), 100.0)]
+)
+@pytest.mark.parametrize("link", LINK_NAMES)
+def test_wide_intervals_with_hazards_up_to_one_are_summed_right_either_way(
+    way: str, link: str, cohort: Cohort, width: float
+) -> None:
+    plan = Plan(("a", "b"), LINKS[link], "include", width, None, 0.0, Newton())
+    ours = estimate(plan, InProcess.from_cohorts({"all": cohort}))
+    rows = by_width(cohort.time.tolist(), cohort.event.tolist(), width, "include")
+    theirs = binomial_glm(rows, cohort.covariates, link)
+    risk = cohort.covariates @ theirs.coef
+    assert np.exp(theirs.alpha.max() + risk.max()) > 2  # far beyond a short power series
+    np.testing.assert_allclose(ours.inference.coefficients, theirs.coef, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(ours.inference.standard_errors, theirs.se, rtol=1e-7)
 
 
 @pytest.mark.parametrize("scaling", ["diagonal", "block"])

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from lifelines import KaplanMeierFitter
 from lifelines.datasets import load_rossi
 from scipy.optimize import minimize
 
@@ -228,6 +229,23 @@ def test_a_constant_column_is_named_and_left_out(value: float, ridge: float) -> 
     assert_same(ours, run(frame, ridge=ridge), ["a", "b"])
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("link", LINK_NAMES)
+def test_without_a_usable_column_the_curve_is_that_of_kaplan_and_meier(
+    link: str, solver: str
+) -> None:
+    frame = table()[["time", "event"]].assign(same=3.0)
+    ours = run(frame, grid={"times": "events"}, link=link, solver=SOLVERS[solver])
+    assert ours.converged
+    assert ours.likelihood_ratio is None
+    assert ours.log_likelihood == pytest.approx(ours.null_log_likelihood, rel=1e-12)
+    curve = ours.predict_survival(pd.DataFrame({"same": [3.0]})).iloc[0]
+    theirs = KaplanMeierFitter().fit(frame["time"], frame["event"])
+    np.testing.assert_allclose(
+        curve, theirs.survival_function_at_times(curve.index), atol=1e-12
+    )
+
+
 def test_a_column_missing_everywhere_is_left_out_as_constant() -> None:
     frame = table().assign(unknown=np.nan)
     ours = run(frame, missing="mean")
@@ -311,8 +329,10 @@ def test_units_of_any_size_do_not_matter(factor: float) -> None:
 # Intervals
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize(
+    ("link", "reading"),
+    [("logit", "exclude"), ("cloglog", "exclude"), ("cloglog", "include"), ("logit", "half")],
+)
 def test_administrative_censoring_in_the_last_week_of_rossi(link: str, reading: str) -> None:
     frame = load_rossi().rename(columns={"week": "time", "arrest": "event"})
     ours = run(frame, grid={"width": 1}, link=link, censored_interval=reading)

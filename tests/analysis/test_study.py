@@ -134,7 +134,7 @@ def test_defaults_are_the_documented_ones() -> None:
             "ridge": 0.0,
             "missing": "refuse",
         },
-        "solver": {"method": "newton", "tolerance": 1e-12, "max_rounds": 50},
+        "solver": {"method": "newton", "tolerance": 1e-14, "max_rounds": 50},
         "privacy": {},
     }
 
@@ -142,7 +142,7 @@ def test_defaults_are_the_documented_ones() -> None:
 @pytest.mark.parametrize(
     ("solver", "settings"),
     [
-        ({"max_rounds": 7}, {"method": "newton", "tolerance": 1e-12, "max_rounds": 7}),
+        ({"max_rounds": 7}, {"method": "newton", "tolerance": 1e-14, "max_rounds": 7}),
         (
             {"method": "lbfgs"},
             {

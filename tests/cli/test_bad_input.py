@@ -149,6 +149,9 @@ IN_THE_STUDY = {
         ("[grid] width", "a number above 0 is needed"),
         study=line("width = 100", "width = -100"),
     ),
+    "a width in the wrong unit": Mistake(
+        ("more than 1,000,000", "larger width"), study=line("width = 100", "width = 1e-6")
+    ),
     "both width and times": Mistake(
         ("[grid]: both are given",), study=line("width = 100", 'width = 100\ntimes = "events"')
     ),
@@ -192,6 +195,13 @@ ABOUT_THE_PATIENTS = {
     "a patient without a center": Mistake(
         ("Column 'hospital': 1 patient has no center (line 5)", 'missing = "drop"'),
         table=cell("hospital", None),
+    ),
+    "a code of astronomic size": Mistake(
+        ("Column 'age' has values beyond 1e150", "missing value"),
+        study=line(
+            'age = { type = "number", min = 0, max = 120 }', 'age = { type = "number" }'
+        ),
+        table=cell("age", "1e300"),
     ),
     "everyone dropped": Mistake(
         ("No patients are left after dropping 60 for missing values",),
@@ -285,6 +295,7 @@ def test_all_faults_of_a_study_are_told_at_once(files: Files, fedcox: Run) -> No
     [
         ([], ("No patients were given", "--data FILE", "--center NAME=FILE")),
         (["--center", "A=DATA", "--center", "A=DATA"], ("Center 'A' is given twice",)),
+        (["--center", "A=DATA", "--center", "B=DATA"], ("is given for two centers",)),
         (["--center", "DATA"], ("not of the form NAME=FILE",)),
         (["--center", "=DATA"], ("not of the form NAME=FILE",)),
         (["--center", "A="], ("not of the form NAME=FILE",)),

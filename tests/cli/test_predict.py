@@ -81,6 +81,25 @@ def test_survival_is_the_product_of_one_minus_the_hazards_by_hand(
             assert predicted[end] == pytest.approx(survival, rel=1e-10)
 
 
+def test_event_times_that_differ_in_the_seventh_digit_have_columns_of_their_own(
+    files: Files, fedcox: Run
+) -> None:
+    table = invented().astype({"days": float})
+    table["days"] += 1000 + 1e-4 * np.arange(60)
+    table.loc[:1, "days"] = [1500.0001, 1500.0002]
+    table.loc[:1, "died"] = 1
+    table.to_csv(files.data, index=False)
+    files.study.write_text(STUDY.replace("width = 100", 'times = "events"'), encoding="utf-8")
+    assert fedcox(*files.words()).status == 0
+    out = files.folder / "predicted.csv"
+    assert fedcox("predict", files.run, "--data", files.data, "--out", out).status == 0
+    predicted = pd.read_csv(out)
+    fitted = FittedStudy.read(files.run / "fit.json")
+    assert {"survival_1500.0001", "survival_1500.0002"} <= set(predicted)
+    curves = predicted.filter(regex="^survival_")
+    np.testing.assert_allclose(curves, fitted.predict_survival(table), rtol=1e-12)
+
+
 def test_the_fit_json_alone_is_enough(fitted_files: Files, new: Path, fedcox: Run) -> None:
     alone = fitted_files.folder / "alone.json"
     alone.write_bytes((fitted_files.run / "fit.json").read_bytes())

@@ -45,12 +45,12 @@ def oracle(
     design = rows.design(cohort, grid.intervals)
     v = np.exp(design @ np.concatenate([alpha, beta]))
     at_risk, event = link.at_risk(v), link.event(v)
-    happened, weight = rows.event.astype(float), rows.weight
-    slope = weight * (at_risk.slope + happened * event.slope)
-    curvature = weight * (at_risk.curvature + happened * event.curvature)
+    weight = rows.weight
+    slope = weight * np.where(rows.event, event.slope, at_risk.slope)
+    curvature = weight * np.where(rows.event, event.curvature, at_risk.curvature)
     information = weight * link.information(v)
     return Oracle(
-        float((weight * (at_risk.cost + happened * event.cost)).sum()),
+        float((weight * np.where(rows.event, event.cost, at_risk.cost)).sum()),
         design.T @ slope,
         design.T @ (curvature[:, None] * design),
         design.T @ (information[:, None] * design),
@@ -180,6 +180,25 @@ def test_extreme_patients_are_summed_over_one_by_one(
     np.testing.assert_allclose(
         full(found.curvature), expected.information, rtol=1e-11, atol=1e-11
     )
+
+
+@pytest.mark.parametrize("name", LINK_NAMES)
+def test_an_event_that_was_certain_costs_nothing(way: str, name: str) -> None:
+    # The first event belongs to a patient with exp(β·x) beyond any number: v is cancelled
+    # nowhere, so the others keep all their digits.
+    first = int(np.argmin(np.where(COHORT.event, COHORT.time, np.inf)))
+    x = COHORT.covariates.copy()
+    x[first] = [0.0, 0.0, 1e4]
+    cohort = Cohort(x, COHORT.time, COHORT.event)
+    rest = np.arange(COHORT.patients) != first
+    others = Cohort(x[rest], COHORT.time[rest], COHORT.event[rest])
+    grid, link = grids(COHORT)["intervals"], LINKS[name]
+    alpha, beta = np.full(grid.intervals, -2.0), np.array([0.3, -0.2, 0.1])
+    for detail in Detail:
+        found = ask(grid, "include", link, alpha, beta, detail, cohort)
+        expected = ask(grid, "include", link, alpha, beta, detail, others)
+        assert found.loss == pytest.approx(expected.loss, rel=1e-13)
+        np.testing.assert_allclose(found.beta, expected.beta, rtol=1e-12, atol=1e-12)
 
 
 def test_an_empty_center_contributes_zeros(way: str) -> None:

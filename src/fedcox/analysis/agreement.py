@@ -50,6 +50,7 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         [CovariateScatter(mean)], each=[IntervalCounts(grid, plan.reading)]
     )
     counts: Counts = reduce(Counts.__add__, by_center.values())
+    _check_sizes(scatter, plan)
     _check(counts, grid, plan)
     constant = constant_columns(scatter, mean, sums.patients)
     # A penalty makes every combination of columns estimable; without one the later ones go.
@@ -93,6 +94,20 @@ def _means_and_grid(plan: Plan, federation: Federation) -> tuple[ColumnSums, Tim
 def _informative(counts: Counts) -> BoolArray:
     """Intervals with an event and with someone who was at risk and did not have it."""
     return np.asarray((counts.events > 0) & (counts.at_risk - counts.events > 1e-9))
+
+
+def _check_sizes(scatter: FloatArray, plan: Plan) -> None:
+    """A number of 1e300 stands for "unknown" somewhere; its square is infinite."""
+    too_large = np.flatnonzero(~np.isfinite(np.diag(scatter)))
+    if too_large.size:
+        raise CohortError(
+            "Some covariates are too large to compute with.",
+            [
+                f"Column '{plan.columns[column]}' has values beyond 1e150 in some center: a "
+                "code for a missing value? Leave such cells empty."
+                for column in too_large.tolist()
+            ],
+        )
 
 
 def _check(counts: Counts, grid: TimeGrid, plan: Plan) -> None:

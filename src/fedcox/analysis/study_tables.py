@@ -103,7 +103,7 @@ class NewtonSolver(Table):
     """Second order; few rounds."""
 
     method: Literal["newton"] = "newton"
-    tolerance: Positive = 1e-12
+    tolerance: Positive = 1e-14
     max_rounds: AtLeastOne = 50
 
 
@@ -112,7 +112,7 @@ class LbfgsSolver(Table):
 
     method: Literal["lbfgs"]
     scaling: Literal["diagonal", "block"] = "diagonal"
-    tolerance: Positive = 1e-12
+    tolerance: Positive = 1e-14
     max_rounds: AtLeastOne = 500
     memory: AtLeastOne = 10
 

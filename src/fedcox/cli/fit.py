@@ -97,6 +97,8 @@ def _named_files(centers: list[str]) -> tuple[dict[str, Path], list[str]]:
             faults.append(f"--center {text!r} is not of the form NAME=FILE.")
         elif name in files:
             faults.append(f"Center {name!r} is given twice; give each center once.")
+        elif Path(file).resolve() in {path.resolve() for path in files.values()}:
+            faults.append(f"{file} is given for two centers; each file is one center.")
         files[name] = Path(file)
     return files, faults
 

@@ -75,8 +75,15 @@ def predictions(
         "log_risk": fitted.predict_log_risk(patients).to_numpy(),
         "median": fitted.predict_median(patients).to_numpy(),
     }
-    columns |= {f"survival_{float(t):g}": curves[t].to_numpy() for t in curves.columns}
+    columns |= {_survival_name(float(t)): curves[t].to_numpy() for t in curves.columns}
     return pd.DataFrame(columns)
+
+
+def _survival_name(time: float) -> str:
+    """All digits of the time: two event times must not share a column."""
+    import numpy as np
+
+    return f"survival_{np.format_float_positional(time, trim='-')}"
 
 
 def _at_times(fitted: FittedStudy, curves: pd.DataFrame, at: list[float]) -> pd.DataFrame:

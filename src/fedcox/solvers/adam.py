@@ -54,8 +54,8 @@ class Adam(AbstractSolver):
             watch(steps[-1])
             point = point - self._rate(number) * direction
         alpha, beta = point[:intervals], point[intervals:]
-        last, converged, separated = judged(federation, problem, alpha, beta, close=_CLOSE)
-        return Solution.at(alpha, beta, last, converged, separated, steps)
+        last, converged = judged(federation, problem, alpha, beta, close=_CLOSE)
+        return Solution.at(alpha, beta, last, converged, steps)
 
     def _mean(
         self, federation: Federation, problem: Problem, point: FloatArray, number: int

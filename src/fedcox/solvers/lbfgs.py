@@ -90,8 +90,8 @@ class _Run:
             model.learn(new_point - point, new_gradient - gradient)
             point, gradient = new_point, new_gradient
         alpha, beta = self.parts(point)
-        last, near, separated = judged(self.federation, self.problem, alpha, beta, close=_CLOSE)
-        return Solution.at(alpha, beta, last, converged and near, separated, self.steps)
+        last, near = judged(self.federation, self.problem, alpha, beta, close=_CLOSE)
+        return Solution.at(alpha, beta, last, converged and near, self.steps)
 
     def parts(self, point: FloatArray) -> tuple[FloatArray, FloatArray]:
         intervals = self.problem.setting.intervals

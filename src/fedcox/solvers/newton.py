@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import Federation
 from fedcox.solvers.solver import (
@@ -16,19 +14,20 @@ from fedcox.solvers.solver import (
     Watcher,
     full_curvature,
     newton_step,
-    runaway,
 )
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
-from fedcox.survival.schur import Factored
+from fedcox.survival.schur import Factored, schur_complement
+from fedcox.survival.separation import separated_columns
 
 #: The decrement per event, r, says how much the Hessian still changes: one more step with a
 #: fresh Hessian multiplies the decrement by about r, and so does one with the old Hessian.
-#: Below `_COAST` the old one is good enough to the end; below `_LAST` the next point is the
-#: optimum to eight digits, so it is asked for the expected information, which standard errors
-#: need, with the last gradient.
+#: Below this, the old one is good enough to the end.
 _COAST = 1e-5
-_LAST = 3e-8
+#: Where a step with the old Hessian gains less than this factor, a fresh one is asked for.
+_SLOW = 0.05
+#: A loss that hardly changes any more: time to ask whether some coefficient has no optimum.
+_FLAT = 1e-6
 _SMALLEST_STEP = 2.0**-30
 
 
@@ -62,9 +61,9 @@ class _Step:
 
 @dataclass(frozen=True)
 class Newton(AbstractSolver):
-    """Stops when the decrement is below `tolerance`, or after `max_rounds`."""
+    """Stops when the decrement is about `tolerance`, or after `max_rounds`."""
 
-    tolerance: float = 1e-12
+    tolerance: float = 1e-14
     max_rounds: int = 50
 
     def minimise(
@@ -87,18 +86,19 @@ class _Run:
     def to_the_end(self) -> Solution:
         point = _Point(self.problem.alpha, self.problem.beta)
         here = self.ask(point, Detail.HESSIAN)
+        first = schur_complement(full_curvature(here))
         while self.asked < self.solver.max_rounds:
             factored = Factored.of(full_curvature(here))
             step, decrement = self.towards_optimum(factored, here)
-            separated = runaway(step.beta, decrement)
-            if separated.any():
-                last = self.ask(point, Detail.INFORMATION)
-                return self.give(point, last, True, separated)
-            change = decrement / factored.total
-            if change < _COAST and not runaway(step.beta, 0.0).any():
-                point, last, done = self.coast(step.taken_from(point), factored, change)
-                if done:
-                    return self.give(point, last, True)
+            if decrement < _FLAT:
+                separated = separated_columns(factored.complement, first)
+                if separated.any():
+                    last = self.ask(point, Detail.INFORMATION)
+                    return self.give(point, last, True, separated)
+            if decrement < _COAST * factored.total:
+                point, reached = self.coast(step.taken_from(point), factored, decrement)
+                if reached is not None:
+                    return self.give(point, reached, True)
                 here = self.ask(point, Detail.HESSIAN)
                 continue
             moved = self.descend(point, here, step)
@@ -108,15 +108,23 @@ class _Run:
         return self.give(point, self.ask(point, Detail.INFORMATION), False)
 
     def coast(
-        self, point: _Point, factored: Factored, change: float
-    ) -> tuple[_Point, Derivatives, bool]:
-        """The last points, with the Hessian there is: no gradient is asked for without need."""
-        if change >= _LAST:
-            step, _ = self.towards_optimum(factored, self.ask(point, Detail.GRADIENT))
+        self, point: _Point, factored: Factored, decrement: float
+    ) -> tuple[_Point, Derivatives | None]:
+        """The last points, with the Hessian there is; a reply only if they reach the optimum.
+
+        Gradients alone are asked for until the next point will be the optimum. That one is
+        asked for the expected information too, which standard errors need.
+        """
+        gain = decrement / factored.total
+        while gain < _SLOW and self.asked < self.solver.max_rounds:
+            there = decrement * gain < self.solver.tolerance
+            reply = self.ask(point, Detail.INFORMATION if there else Detail.GRADIENT)
+            step, found = self.towards_optimum(factored, reply)
             point = step.taken_from(point)
-        last = self.ask(point, Detail.INFORMATION)
-        step, decrement = self.towards_optimum(factored, last)
-        return step.taken_from(point), last, decrement < self.solver.tolerance
+            if there and found < 10.0 * self.solver.tolerance:
+                return point, reply
+            gain, decrement = found / decrement, found
+        return point, None
 
     def ask(self, point: _Point, detail: Detail) -> Derivatives:
         self.asked += 1
@@ -151,6 +159,4 @@ class _Run:
         converged: bool,
         separated: BoolArray | None = None,
     ) -> Solution:
-        if separated is None:
-            separated = np.zeros(point.beta.shape, dtype=np.bool_)
-        return Solution.at(point.alpha, point.beta, last, converged, separated, self.steps)
+        return Solution.at(point.alpha, point.beta, last, converged, self.steps, separated)

@@ -15,10 +15,6 @@ from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 from fedcox.survival.schur import Factored
 
-#: A scaled coefficient that still moves this much while the loss no longer does has no optimum.
-_RUNAWAY = 0.05
-_FLAT = 1e-6
-
 
 @dataclass(frozen=True)
 class Step:
@@ -79,11 +75,13 @@ class Solution:
         beta: FloatArray,
         last: Derivatives,
         converged: bool,
-        separated: BoolArray,
         steps: Sequence[Step],
+        separated: BoolArray | None = None,
     ) -> Solution:
         """The end of a search whose `last` reply held the information."""
         information = full_curvature(last)
+        if separated is None:
+            separated = np.zeros(beta.shape, dtype=np.bool_)
         return cls(alpha, beta, last.loss, converged, separated, information, tuple(steps))
 
 
@@ -102,23 +100,18 @@ def newton_step(
     return (alpha, beta), float(here.alpha @ alpha + here.beta @ beta)
 
 
-def runaway(step: FloatArray, decrement: float) -> BoolArray:
-    """Scaled coefficients that would still move far while the loss no longer changes."""
-    return np.asarray((np.abs(step) > _RUNAWAY) & (decrement < _FLAT))
-
-
 def judged(
     federation: Federation, problem: Problem, alpha: FloatArray, beta: FloatArray, close: float
-) -> tuple[Derivatives, bool, BoolArray]:
+) -> tuple[Derivatives, bool]:
     """Ask for the information where a solver without curvature stopped, and judge the place.
 
-    Gives the reply, whether the optimum is nearer than the decrement `close`, and which
-    coefficients grow without bound. One round, which standard errors need anyway.
+    Gives the reply, and whether the optimum is nearer than the decrement `close`. One round,
+    which standard errors need anyway.
     """
     query = DerivativesAt(problem.setting, alpha, beta, Detail.INFORMATION)
     last = problem.penalised(federation.ask(query), beta)
-    step, decrement = newton_step(Factored.of(full_curvature(last)), last)
-    return last, decrement < close, runaway(step[1], decrement)
+    _, decrement = newton_step(Factored.of(full_curvature(last)), last)
+    return last, decrement < close
 
 
 class AbstractSolver(ABC):

@@ -12,8 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.survival.cohort import FloatArray, IntArray
-from fedcox.survival.derivatives import Curvature, Derivatives, Detail, zero_derivatives
-from fedcox.survival.link import AbstractLink, Terms
+from fedcox.survival.derivatives import (
+    Curvature,
+    Derivatives,
+    Detail,
+    risk_of,
+    zero_derivatives,
+)
+from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_order import Cells, RiskOrder
 
 #: A block's limits: its cells and its covariates both stay in the second-level cache.
@@ -26,13 +32,12 @@ class CellBlock:
     """Neighbours in risk order, and the intervals that any of them is at risk in.
 
     covariates  (patients, columns), scaled
-    inside      (intervals, patients): 1 at risk or 0; None where everyone is at risk throughout
-    events      the cells with an event
-    halves      the cells that count one half, or None
+    partial     (interval, how many of the patients pass it), where not all do
+    events      the cells with an event; `halves` those that count one half, or None
     """
 
     covariates: FloatArray
-    inside: FloatArray | None
+    partial: tuple[tuple[int, int], ...]
     events: Cells
     halves: Cells | None
 
@@ -51,39 +56,41 @@ class CellBlock:
     ) -> Derivatives:
         """Sums over the block; `alpha` of its intervals, `scratch` for a copy of covariates."""
         events = self.events
-        v = np.exp(alpha)[:, None] * np.exp(self.covariates @ beta)
-        if self.inside is not None:
-            v *= self.inside  # where v = 0 nothing is added anywhere
-        event = link.event(v.ravel().take(events.flat))
+        v = np.exp(alpha)[:, None] * risk_of(self.covariates @ beta)
+        at_event = v.ravel().take(events.flat)
+        at_half = None if self.halves is None else v.ravel().take(self.halves.flat)
+        for interval, passing in self.partial:
+            v[interval, passing:] = 0.0  # costs nothing, adds nothing
+        event = link.event(at_event)
         cost, slope, curvature = link.at_risk_sum(v)
-        if detail is Detail.INFORMATION and not link.canonical:
-            curvature = link.information(v)
-        if self.halves is not None:
-            cost -= 0.5 * float(link.cost(v.ravel().take(self.halves.flat)).sum())
-            slope, curvature = _halved(slope, self.halves), _halved(curvature, self.halves)
         of_patient, of_interval = np.add.reduce(slope, 0), np.add.reduce(slope, 1)
         of_patient[events.patient] += event.slope
         of_interval += np.bincount(events.interval, event.slope, self.depth)
+        cost += float(np.add.reduce(event.cost))
+        if detail is Detail.INFORMATION and not link.canonical:
+            curvature = link.information(v)
+            event = event._replace(curvature=link.information(at_event))
+        if self.halves is not None and at_half is not None:
+            half = link.at_risk(at_half)
+            cost += 0.5 * float(np.add.reduce(half.cost))
+            of_patient[self.halves.patient] += 0.5 * half.slope
+            of_interval += 0.5 * np.bincount(self.halves.interval, half.slope, self.depth)
+            seen = detail is not Detail.INFORMATION or link.canonical
+            weight = half.curvature if seen else link.information(at_half)
+            curvature.ravel()[self.halves.flat] = 0.5 * weight
+        curvature.ravel()[events.flat] = event.curvature
         return Derivatives(
-            cost + float(np.add.reduce(event.cost)),
+            cost,
             of_interval,
             of_patient @ self.covariates,
-            self._curvature(link, curvature, event, detail, scratch),
+            self._curvature(curvature, detail, scratch),
         )
 
     def _curvature(
-        self,
-        link: AbstractLink,
-        cells: FloatArray,
-        event: Terms,
-        detail: Detail,
-        scratch: FloatArray,
+        self, cells: FloatArray, detail: Detail, scratch: FloatArray
     ) -> Curvature | None:
         if detail is Detail.GRADIENT:
             return None
-        if detail is not Detail.INFORMATION and not link.canonical:
-            cells = cells.copy()  # it may be v itself
-            cells.ravel()[self.events.flat] += event.curvature
         x = self.covariates
         of_patient, of_interval = np.add.reduce(cells, 0), np.add.reduce(cells, 1)
         if detail is Detail.DIAGONAL:
@@ -93,12 +100,6 @@ class CellBlock:
         )
         cross = None if detail is Detail.BLOCK else cells @ x
         return Curvature(of_interval, cross, rows.T @ rows)
-
-
-def _halved(cells: FloatArray, halves: Cells) -> FloatArray:
-    halved = cells.copy()
-    halved.ravel()[halves.flat] *= 0.5
-    return halved
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,32 +145,23 @@ def _add(total: Derivatives, part: Derivatives, depth: int) -> None:
 
 
 def _cut(order: RiskOrder) -> Iterator[CellBlock]:
-    """Blocks from the longest at risk to the last patient at risk at all."""
-    last = int(order.at_risk[0]) if order.at_risk.size else 0
-    if order.halves is not None:
-        last = order.patients  # some are at risk in half of the first interval only
+    """Blocks from those who pass most intervals to those who pass none."""
+    total = order.surviving.size
     start = 0
-    while start < last:
-        depth = int(order.intervals[start])
-        if order.halves is not None:
-            depth = min(depth + 1, order.at_risk.size)
-        stop = min(last, start + min(_PATIENTS, max(64, _CELLS // depth)))
-        yield _block(order, start, stop, depth)
+    while total and start < order.patients:
+        # One interval more than the first patient passes: somebody may have the event there.
+        depth = min(int(order.survived[start]) + 1, total)
+        stop = min(order.patients, start + min(_PATIENTS, max(64, _CELLS // depth)))
+        passing = np.clip(order.surviving[:depth] - start, 0, stop - start)
+        partial = np.flatnonzero(passing < stop - start)
+        halves = None if order.halves is None else _within(order.halves, start, stop, depth)
+        yield CellBlock(
+            order.covariates[start:stop],
+            tuple(zip(partial.tolist(), passing[partial].tolist(), strict=True)),
+            _within(order.events, start, stop, depth),
+            halves,
+        )
         start = stop
-
-
-def _block(order: RiskOrder, start: int, stop: int, depth: int) -> CellBlock:
-    halves = None if order.halves is None else _within(order.halves, start, stop, depth)
-    intervals = order.intervals[start:stop]
-    inside = None
-    if int(intervals[-1]) < depth:
-        at_risk = np.arange(depth)[:, None] < intervals
-        if halves is not None:
-            at_risk[halves.interval, halves.patient] = True
-        inside = at_risk.astype(np.float64)
-    return CellBlock(
-        order.covariates[start:stop], inside, _within(order.events, start, stop, depth), halves
-    )
 
 
 def _within(cells: Cells, start: int, stop: int, depth: int) -> Cells:

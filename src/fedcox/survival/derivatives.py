@@ -77,3 +77,8 @@ def zero_derivatives(intervals: int, columns: int, detail: Detail) -> Derivative
         cross = np.zeros((intervals, columns)) if whole else None
         curvature = Curvature(np.zeros(intervals), cross, np.zeros(square))
     return Derivatives(0.0, np.zeros(intervals), np.zeros(columns), curvature)
+
+
+def risk_of(predictor: FloatArray) -> FloatArray:
+    """exp(β·x), kept finite: far beyond any optimum, and zero times infinity is no number."""
+    return np.asarray(np.exp(np.minimum(predictor, 650.0)))

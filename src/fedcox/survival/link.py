@@ -1,10 +1,10 @@
 """How a hazard depends on its linear predictor: the logit and the complementary log-log link.
 
-Both are functions of v = exp(α_m + β·x_i). A cell (patient i at risk in interval m) without the
-event costs f(v); the event adds h(v). With θ = log v, primes below are derivatives in θ:
+Both are functions of v = exp(α_m + β·x_i). A cell (patient i at risk in interval m) costs f(v)
+without the event and g(v) with it; primes below are derivatives in θ = log v:
 
-    logit      f = log(1 + v)      h = −log v              hazard v / (1 + v)
-    cloglog    f = v               h = −log(exp(v) − 1)    hazard 1 − exp(−v)
+    logit      f = log(1 + v)      g = log(1 + 1/v)           hazard v / (1 + v)
+    cloglog    f = v               g = −log(1 − exp(−v))      hazard 1 − exp(−v)
 
 For small v, f is a power series Σ c_k v^k (f' = Σ k c_k v^k, f'' = Σ k² c_k v^k), which turns
 sums over all pairs of patient and interval into products of sums over patients and over
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
 
 
 class AbstractLink(ABC):
-    """One link: what a cell costs, what an event adds, and under which name its ratio goes."""
+    """One link: what a cell costs without and with the event, and the name of its ratio."""
 
     name: str
     ratio_name: str
@@ -63,7 +63,7 @@ class AbstractLink(ABC):
 
     @abstractmethod
     def event(self, v: FloatArray) -> Terms:
-        """h, h', h'' of each event."""
+        """The cost g, g', g'' of each event; v may be as large as it likes."""
 
     @abstractmethod
     def information(self, v: FloatArray) -> FloatArray:
@@ -115,7 +115,8 @@ class Logit(AbstractLink):
         return cost, slope, survives
 
     def event(self, v: FloatArray) -> Terms:
-        return Terms(-np.log(v), np.full(v.shape, -1.0), np.zeros(v.shape))
+        survives = 1.0 / (1.0 + v)
+        return Terms(np.log1p(1.0 / v), -survives, survives * (1.0 - survives))
 
     def information(self, v: FloatArray) -> FloatArray:
         return v / (1.0 + v) ** 2
@@ -150,16 +151,17 @@ class ComplementaryLogLog(AbstractLink):
         return float(v.sum()), v, v
 
     def event(self, v: FloatArray) -> Terms:
-        survives_less_one = np.expm1(-v)
-        slope = v / survives_less_one
-        curvature = slope * (1.0 + slope * (survives_less_one + 1.0))
-        return Terms(-v - np.log(-survives_less_one), slope, curvature)
+        # g' = −v/(exp(v) − 1); beyond 700 that is zero, and exp(v) no number.
+        near = np.minimum(v, 700.0)
+        ratio = near / np.expm1(near)
+        return Terms(-np.log(-np.expm1(-v)), -ratio, ratio * (near + ratio - 1.0))
 
     def information(self, v: FloatArray) -> FloatArray:
-        # v · v/(exp(v) − 1), which is 0 both at v = 0 and where exp(v) overflows.
-        weight = np.expm1(v)
-        np.divide(v, weight, out=weight, where=weight > 0)
-        weight *= v
+        # v · v/(exp(v) − 1), which is zero both at v = 0 and from where exp(v) is no number.
+        near = np.minimum(v, 700.0)
+        weight = np.expm1(near)
+        np.divide(near, weight, out=weight, where=weight > 0)
+        weight *= near
         return weight
 
     def hazard(self, theta: FloatArray) -> FloatArray:

@@ -53,35 +53,36 @@ class RiskOrder:
     """One center's patients, longest at risk first.
 
     covariates  (patients, kept columns), scaled
-    intervals   (patients,) how many of the active intervals each is at risk in, decreasing
-    at_risk     (active intervals,) size of each risk set, halves not counted
+    survived    (patients,) how many active intervals each passes without the event, decreasing
+    surviving   (active intervals,) how many patients pass each; they are the first so many
     events      cells with an event
     halves      cells at risk with weight one half, or None
     number      the patients' numbers in the study, in this order
     """
 
     covariates: FloatArray
-    intervals: IntArray
-    at_risk: IntArray
+    survived: IntArray
+    surviving: IntArray
     events: Cells
     halves: Cells | None
     number: IntArray
 
     @property
     def patients(self) -> int:
-        return int(self.intervals.size)
+        return int(self.survived.size)
 
     @cached_property
     def leaving(self) -> sparse.csr_array:
-        """Sums patients by their last interval at risk; the last interval is the first row.
+        """Sums patients by the last interval they pass; the last interval is the first row.
 
         Patients stand in decreasing order, so with the intervals reversed every row of this
         matrix is a run of neighbours. Its data are free to be replaced by weights.
         """
-        pointers = np.concatenate([[0], self.at_risk[::-1]]).astype(np.int32)
+        pointers = np.concatenate([[0], self.surviving[::-1]]).astype(np.int32)
         columns = np.arange(int(pointers[-1]), dtype=np.int32)
         return sparse.csr_array(
-            (np.ones(columns.size), columns, pointers), shape=(self.at_risk.size, self.patients)
+            (np.ones(columns.size), columns, pointers),
+            shape=(self.surviving.size, self.patients),
         )
 
     @cached_property
@@ -95,12 +96,11 @@ class RiskOrder:
         inside = first < sorted_numbers.size
         inside[inside] = sorted_numbers[first[inside]] == numbers[inside]
         rows = np.sort(self._by_number[first[inside]])
-        intervals = self.intervals[rows]
-        total = self.at_risk.size
+        survived = self.survived[rows]
         return RiskOrder(
             covariates=self.covariates[rows],
-            intervals=intervals,
-            at_risk=_risk_set_sizes(intervals, total),
+            survived=survived,
+            surviving=_how_many_pass(survived, self.surviving.size),
             events=_drawn(self.events, rows, self.patients),
             halves=None if self.halves is None else _drawn(self.halves, rows, self.patients),
             number=self.number[rows],
@@ -108,25 +108,27 @@ class RiskOrder:
 
 
 def order_by_risk(cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling) -> RiskOrder:
-    """Order patients by their time at risk in `total` intervals, on scaled covariates."""
+    """Order patients by how many of `total` intervals they pass, on scaled covariates."""
+    survived = risk.intervals - risk.event
     # Small integers sort by counting; 16 bits are enough for every grid of intervals of one
     # width.
-    key = (total - risk.intervals).astype(np.int16 if total < 2**15 else np.int64)
+    key = (total - survived).astype(np.int16 if total < 2**15 else np.int64)
     order = np.argsort(key, kind="stable")
-    intervals, event, half = risk.intervals[order], risk.event[order], risk.half[order]
-    shape = (total, intervals.size)
+    survived, event, half = survived[order], risk.event[order], risk.half[order]
+    shape = (total, survived.size)
+    # An event happens, and a half counts, in the interval after those that were passed.
     return RiskOrder(
         covariates=_scaled_rows(cohort, order, scaling),
-        intervals=intervals,
-        at_risk=_risk_set_sizes(intervals, total),
-        events=Cells(np.flatnonzero(event), intervals[event] - 1, shape),
-        halves=Cells(np.flatnonzero(half), intervals[half], shape) if half.any() else None,
+        survived=survived,
+        surviving=_how_many_pass(survived, total),
+        events=Cells(np.flatnonzero(event), survived[event], shape),
+        halves=Cells(np.flatnonzero(half), survived[half], shape) if half.any() else None,
         number=cohort.number[order],
     )
 
 
-def _risk_set_sizes(intervals: IntArray, total: int) -> IntArray:
-    return np.asarray(intervals.size - np.cumsum(np.bincount(intervals, minlength=total + 1)))[
+def _how_many_pass(survived: IntArray, total: int) -> IntArray:
+    return np.asarray(survived.size - np.cumsum(np.bincount(survived, minlength=total + 1)))[
         :-1
     ]
 

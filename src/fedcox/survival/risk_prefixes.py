@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.survival.cohort import FloatArray, IntArray
-from fedcox.survival.derivatives import Curvature, Derivatives, Detail, zero_derivatives
+from fedcox.survival.derivatives import Curvature, Derivatives, Detail, risk_of
 from fedcox.survival.link import AbstractLink, Terms
 from fedcox.survival.risk_order import Cells, RiskOrder
 from fedcox.survival.risk_set_sums import (
@@ -20,6 +20,7 @@ from fedcox.survival.risk_set_sums import (
     add_directly,
     add_patients,
     add_series,
+    largest_v,
 )
 
 #: Rows of the covariates weighted at a time: block and copy fit the second-level cache.
@@ -52,12 +53,8 @@ def _derivatives(
     order: RiskOrder, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
 ) -> Derivatives:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        a = np.exp(alpha)
-        e = np.exp(order.covariates @ beta)
-        if not np.isfinite(e.max(initial=0.0)):
-            # Nobody needs the derivatives of an infinite loss, and a billion cells are many.
-            return zero_derivatives(a.size, beta.size, detail)._replace(loss=np.inf)
-        sums = _at_risk(order, link, a, e, detail)
+        a, e = np.exp(alpha), risk_of(order.covariates @ beta)
+        sums = _passed(order, link, a, e, detail)
         if order.halves is not None:
             _add_cells(sums, order, order.halves, _half(link, a, e, order.halves))
         events = order.events
@@ -84,15 +81,17 @@ def _information(
         weight = link.information(v)
         return 0.0, weight, weight
 
-    _add_at_risk(sums, order, a, e, series, link.information_radius, cells)
-    if order.halves is not None:
-        v = a[order.halves.interval] * e[order.halves.patient]
-        weight = 0.5 * link.information(v)
-        _add_cells(sums, order, order.halves, Terms(np.zeros_like(v), np.zeros_like(v), weight))
+    _add_passed(sums, order, a, e, series, link.information_radius, cells)
+    for single, weight in ((order.events, 1.0), (order.halves, 0.5)):
+        if single is not None:
+            v = a[single.interval] * e[single.patient]
+            nothing = np.zeros_like(v)
+            terms = Terms(nothing, nothing, weight * link.information(v))
+            _add_cells(sums, order, single, terms)
     return _curvature(order, sums, Detail.HESSIAN)
 
 
-def _at_risk(
+def _passed(
     order: RiskOrder, link: AbstractLink, a: FloatArray, e: FloatArray, detail: Detail
 ) -> RiskSetSums:
     cross = detail is Detail.HESSIAN or (detail is Detail.INFORMATION and link.canonical)
@@ -101,11 +100,11 @@ def _at_risk(
     )
     k = np.arange(1, link.series.size + 1)
     series = (link.series, k * link.series, k * k * link.series)
-    _add_at_risk(sums, order, a, e, series, link.series_radius, link.at_risk_sum)
+    _add_passed(sums, order, a, e, series, link.series_radius, link.at_risk_sum)
     return sums
 
 
-def _add_at_risk(
+def _add_passed(
     sums: RiskSetSums,
     order: RiskOrder,
     a: FloatArray,
@@ -114,13 +113,13 @@ def _add_at_risk(
     radius: float,
     cells: CellFunction,
 ) -> None:
-    """All pairs at risk: by the series where v is inside its radius, else one by one."""
+    """All intervals that patients pass: by the series inside its radius, else one by one."""
     extreme = _extreme_patients(order, a, e, radius)
     if extreme.size:
         add_patients(sums, order, a, e, extreme, cells)
         e = e.copy()
         e[extreme] = 0.0
-    direct = ~(a * float(e.max(initial=0.0)) <= radius)
+    direct = ~(largest_v(order, a, e) <= radius)
     if direct.any():
         add_directly(sums, order, a, e, direct, cells)
         a = np.where(direct, 0.0, a)
@@ -135,8 +134,8 @@ def _extreme_patients(
 
     None where the pairs outside the radius are few anyway, as they are at the end of follow-up.
     """
-    outside = ~(a * float(e.max(initial=0.0)) <= radius)
-    if order.at_risk[outside].sum() <= _EXTREME * (e.size + a.size) or e.size <= _EXTREME:
+    outside = ~(largest_v(order, a, e) <= radius)
+    if order.surviving[outside].sum() <= _EXTREME * (e.size + a.size) or e.size <= _EXTREME:
         return np.empty(0, dtype=np.int64)
     place = e.size - _EXTREME
     return np.flatnonzero(e > np.partition(e, place)[place])
@@ -149,7 +148,7 @@ def _half(link: AbstractLink, a: FloatArray, e: FloatArray, cells: Cells) -> Ter
 
 def _add_cells(sums: RiskSetSums, order: RiskOrder, cells: Cells, terms: Terms) -> None:
     """Add single cells: at most one of a kind for each patient."""
-    intervals = order.at_risk.size
+    intervals = order.surviving.size
     sums.cost += float(terms.cost.sum())
     sums.slope_of_patient[cells.patient] += terms.slope
     sums.curvature_of_patient[cells.patient] += terms.curvature

@@ -1,4 +1,4 @@
-"""Sums of a function of v = exp(α_m)·exp(β·x_i) over every patient i at risk in interval m.
+"""Sums of a function of v = exp(α_m)·exp(β·x_i) over every patient i who passes interval m.
 
 Never one exponential per pair, never a patients × intervals array in memory:
 
@@ -48,7 +48,7 @@ class RiskSetSums:
     def zero(
         cls, order: RiskOrder, *, cross: bool, cross_tolerance: float = 0.0
     ) -> RiskSetSums:
-        patients, intervals = order.patients, order.at_risk.size
+        patients, intervals = order.patients, order.surviving.size
         return cls(
             0.0,
             np.zeros(patients),
@@ -60,6 +60,12 @@ class RiskSetSums:
         )
 
 
+def largest_v(order: RiskOrder, a: FloatArray, e: FloatArray) -> FloatArray:
+    """The largest v of each interval, over the patients who pass it."""
+    so_far = np.concatenate([[0.0], np.maximum.accumulate(e)])
+    return np.asarray(a * so_far[order.surviving])
+
+
 def add_series(
     sums: RiskSetSums,
     order: RiskOrder,
@@ -67,21 +73,21 @@ def add_series(
     e: FloatArray,
     coefficients: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
-    """Add Σ_k c_k (a_m e_i)^k over all pairs at risk; `a` is 0 in intervals that are left out.
+    """Add Σ_k c_k (a_m e_i)^k over all pairs; `a` is 0 in intervals that are left out.
 
     `coefficients` are those of cost, slope and curvature. A term is skipped up to the last
     interval where it is below rounding, and with it the patients who left by then.
     """
     cost, slope, curvature = coefficients
-    largest = float(e.max(initial=0.0))
+    reach = largest_v(order, a, e)
     power_e, power_a = e, a
     for k in range(1, cost.size + 1):
         if k > 1:
-            needed = np.flatnonzero((a * largest) ** (k - 1) > _NEGLIGIBLE)
+            needed = np.flatnonzero(reach ** (k - 1) > _NEGLIGIBLE)
             if not needed.size:
                 break
             first = int(needed[0])
-            people = int(order.at_risk[first])
+            people = int(order.surviving[first])
             power_e = power_e[:people] * e[:people]
             power_a = power_a * a
         else:
@@ -102,9 +108,9 @@ def _add_term(
     """One power: Σ_m a_m^k per patient, Σ_i e_i^k per interval, from interval `first` on."""
     people = power_e.size
     cumulative = np.concatenate([[0.0], np.cumsum(power_a[first:])])
-    of_patient = power_e * cumulative[order.intervals[:people] - first]
+    of_patient = power_e * cumulative[order.survived[:people] - first]
     prefix = np.concatenate([[0.0], np.cumsum(power_e)])
-    of_interval = power_a[first:] * prefix[order.at_risk[first:]]
+    of_interval = power_a[first:] * prefix[order.surviving[first:]]
     cost, slope, curvature = factors
     sums.cost += cost * float(of_interval.sum())
     if slope == curvature == 1.0:
@@ -130,7 +136,7 @@ def _add_cross(
     cross: FloatArray, order: RiskOrder, factor: FloatArray, power_e: FloatArray, first: int
 ) -> None:
     """Σ_i e_i^k x_i over each risk set: those who leave, added up from the last interval."""
-    rows = order.at_risk.size - first
+    rows = order.surviving.size - first
     matrix = order.leaving
     people = int(matrix.indptr[rows])
     if first == 0:
@@ -154,16 +160,16 @@ def add_directly(
     chosen: BoolArray,
     function: CellFunction,
 ) -> None:
-    """Add `function(a_m e_i)` over the pairs at risk in `chosen` intervals, one by one."""
+    """Add `function(a_m e_i)` over all pairs in the `chosen` intervals, one by one."""
     index = np.flatnonzero(chosen)
     if not index.size or not order.patients:
         return
     a = a[index]
     # Patients stand in decreasing order: those at risk in the first chosen interval are a
     # prefix.
-    people = int(order.at_risk[index[0]])
+    people = int(order.surviving[index[0]])
     before = np.concatenate([[0], np.cumsum(chosen)])
-    depth = before[order.intervals[:people]]  # chosen intervals each patient is at risk in
+    depth = before[order.survived[:people]]  # chosen intervals each patient is at risk in
     start = 0
     while start < people:
         deepest = int(depth[start])
@@ -193,7 +199,7 @@ def add_patients(
 ) -> None:
     """Add `function(a_m e_i)` over all intervals of a few patients, one patient at a time."""
     for row in rows.tolist():
-        depth = int(order.intervals[row])
+        depth = int(order.survived[row])
         cost, slope, curvature = function((a[:depth] * e[row])[:, None])
         sums.cost += cost
         sums.slope_of_patient[row] += slope.sum()

@@ -12,6 +12,9 @@ from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 
 CensoredInterval = Literal["include", "exclude", "half"]
 
+#: A width in the wrong unit asks for more; there is no study with so many.
+_MOST_INTERVALS = 1_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class TimeAtRisk:
@@ -63,6 +66,12 @@ class TimeGrid:
         """Intervals of one width up to `horizon`, which closes the last one."""
         if not (width > 0 and horizon > 0 and np.isfinite(width) and np.isfinite(horizon)):
             raise StudyError("The grid's width and horizon must be positive and finite.")
+        if horizon / width > _MOST_INTERVALS:
+            raise StudyError(
+                f"Intervals of width {width:g} up to {horizon:g} are more than "
+                f"{_MOST_INTERVALS:,}.",
+                ["Choose a larger width, in the unit of the follow-up time."],
+            )
         last = int(_interval_of(np.array([horizon]), width)[0])
         edges = width * np.arange(1, last + 1, dtype=np.float64)
         edges[-1] = horizon

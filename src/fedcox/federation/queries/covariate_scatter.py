@@ -40,7 +40,8 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
             centered = np.subtract(block, self.mean, out=buffer[: len(block)])
             if not cohort.complete:
                 np.nan_to_num(centered, copy=False, nan=0.0)
-            scatter += centered.T @ centered
+            with np.errstate(over="ignore"):  # an infinite square is told by its column
+                scatter += centered.T @ centered
         return scatter
 
     def combine(self, left: FloatArray, right: FloatArray) -> FloatArray:
