@@ -61,7 +61,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class Newton(AbstractSolver):
-    """Stops when the decrement is about `tolerance`, or after `max_rounds`."""
+    """Stops when the decrement is about `tolerance` per thousand events, or after `max_rounds`."""
 
     tolerance: float = 1e-14
     max_rounds: int = 50
@@ -116,12 +116,14 @@ class _Run:
         asked for the expected information too, which standard errors need.
         """
         gain = decrement / factored.total
+        # The more events, the less a given decrement moves any one of the standard errors.
+        enough = self.solver.tolerance * max(1.0, factored.total / 1000.0)
         while gain < _SLOW and self.asked < self.solver.max_rounds:
-            there = decrement * gain < self.solver.tolerance
+            there = decrement * gain < enough
             reply = self.ask(point, Detail.INFORMATION if there else Detail.GRADIENT)
             step, found = self.towards_optimum(factored, reply)
             point = step.taken_from(point)
-            if there and found < 10.0 * self.solver.tolerance:
+            if there and found < 10.0 * enough:
                 return point, reply
             gain, decrement = found / decrement, found
         return point, None

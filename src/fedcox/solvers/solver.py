@@ -110,6 +110,8 @@ def judged(
     """
     query = DerivativesAt(problem.setting, alpha, beta, Detail.INFORMATION)
     last = problem.penalised(federation.ask(query), beta)
+    if not np.isfinite(last.loss):
+        return last, False
     _, decrement = newton_step(Factored.of(full_curvature(last)), last)
     return last, decrement < close
 
