@@ -91,15 +91,17 @@ def start(plan: Plan, agreement: Agreement) -> Problem:
 def with_separation(plan: Plan, agreement: Agreement, solution: Solution) -> Solution:
     """Mark coefficients that grew without bound, whichever solver gave up on them.
 
-    Without effects the information on scaled columns is about their correlation for every
-    event. A penalty gives every coefficient an optimum.
+    Compared with the information without effects; where the solver did not learn that, it is
+    about the correlation of the scaled columns for every event. A penalty gives every
+    coefficient an optimum.
     """
     if plan.ridge:
         return solution
-    events = float(agreement.counts.events[agreement.setting.active].sum())
-    runaway = separated_columns(
-        schur_complement(solution.information), events * agreement.correlation
-    )
+    without_effects = solution.without_effects
+    if without_effects is None:
+        events = float(agreement.counts.events[agreement.setting.active].sum())
+        without_effects = events * agreement.correlation
+    runaway = separated_columns(schur_complement(solution.information), without_effects)
     return replace(solution, separated=solution.separated | runaway)
 
 
@@ -125,7 +127,9 @@ def fit(
         edges=agreement.setting.grid.edges,
         link=plan.link.name,
         ratio_name=plan.link.ratio_name,
-        coefficients=coefficient_rows(plan, agreement, found.inference),
+        coefficients=coefficient_rows(
+            plan, agreement, found.inference, found.solution.separated
+        ),
         baseline=_baseline(found),
         log_likelihood=found.log_likelihood,
         null_log_likelihood=null,

@@ -26,7 +26,8 @@ NORMAL_975 = 1.959963984540054  # the normal quantile of a 95 % interval
 class Coefficient:
     """One column of the design matrix, on its own scale; None where it cannot be estimated.
 
-    `note` is "aliased" or "constant" for a column left out of the fit, else empty.
+    `note` is "aliased" or "constant" for a column left out of the fit, "separated" for one
+    whose numbers are only where the search stopped, else empty.
     """
 
     name: str
@@ -131,6 +132,17 @@ class FittedStudy:
     def means(self) -> FloatArray:
         """The mean of each column of the design matrix over all centers."""
         return np.array([row.mean for row in self.coefficients], dtype=np.float64)
+
+    @property
+    def typical(self) -> FloatArray:
+        """The means, but zero for separated indicators, which stand for nobody in between."""
+        return np.array(
+            [
+                0.0 if row.note == "separated" and 0 <= row.mean <= 1 else row.mean
+                for row in self.coefficients
+            ],
+            dtype=np.float64,
+        )
 
     @property
     def summary(self) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
@@ -12,7 +12,7 @@ from fedcox.analysis.agreement import Agreement
 from fedcox.analysis.fitted import NORMAL_975, Coefficient
 from fedcox.analysis.plan import Plan
 from fedcox.solvers.solver import Problem, Solution
-from fedcox.survival.cohort import FloatArray
+from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.schur import schur_complement
 
 #: Information that is below rounding counts as this part of the largest.
@@ -61,7 +61,7 @@ def _inverse(information: FloatArray) -> FloatArray:
 
 
 def coefficient_rows(
-    plan: Plan, agreement: Agreement, inference: Inference
+    plan: Plan, agreement: Agreement, inference: Inference, separated: BoolArray
 ) -> tuple[Coefficient, ...]:
     """One row per column of the design matrix, in the study's order."""
     keep = agreement.setting.scaling.keep
@@ -72,7 +72,8 @@ def coefficient_rows(
         mean, sd = float(agreement.mean[column]), float(agreement.spread[column])
         if column in place:
             coef, se = inference.coefficients[place[column]], errors[place[column]]
-            rows.append(_estimated(name, float(coef), float(se), mean, sd))
+            row = _estimated(name, float(coef), float(se), mean, sd)
+            rows.append(replace(row, note="separated") if separated[place[column]] else row)
         else:
             note = "constant" if agreement.constant[column] else "aliased"
             rows.append(Coefficient(name, *(None,) * 7, mean, sd, note))

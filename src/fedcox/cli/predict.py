@@ -66,7 +66,7 @@ def predictions(
 
     curves = fitted.predict_survival(patients)
     if at:
-        curves = _at_times(fitted, curves, at)
+        curves = _at_times(fitted, curves, list(dict.fromkeys(at)))
     identifier = fitted.study.schema.patient_id
     known = identifier is not None and identifier in patients.columns
     first = patients[identifier] if known else pd.Series(range(1, len(patients) + 1))
@@ -92,6 +92,7 @@ def _at_times(fitted: FittedStudy, curves: pd.DataFrame, at: list[float]) -> pd.
     import pandas as pd
 
     from fedcox.errors import InputError
+    from fedcox.survival.step_function import steps_reached
 
     ends = fitted.interval_ends
     beyond = [time for time in at if not 0 <= time <= ends[-1]]
@@ -101,5 +102,5 @@ def _at_times(fitted: FittedStudy, curves: pd.DataFrame, at: list[float]) -> pd.
             [f"--at {time:g} is outside." for time in beyond],
         )
     values = np.column_stack([np.ones(len(curves)), curves.to_numpy()])
-    position = np.searchsorted(ends, at, side="right")
+    position = steps_reached(ends, np.array(at))
     return pd.DataFrame(values[:, position], index=curves.index, columns=pd.Index(at))

@@ -20,7 +20,7 @@ class Member:
 
     @property
     def estimated(self) -> bool:
-        return self.coefficient.coef is not None
+        return self.coefficient.coef is not None and not self.coefficient.note
 
 
 @dataclass(frozen=True)

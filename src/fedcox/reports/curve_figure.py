@@ -82,7 +82,7 @@ def time_axis(fitted: FittedStudy) -> TimeAxis:
 
 def average_panel(fitted: FittedStudy) -> CurvePanel:
     """The curve of a patient with every covariate at its mean."""
-    curve = _curve(fitted, "every covariate at its mean", fitted.means)
+    curve = _curve(fitted, "every covariate at its mean", fitted.typical)
     return CurvePanel("The average patient", (curve,))
 
 
@@ -111,7 +111,7 @@ def _category_panel(fitted: FittedStudy, group: CovariateGroup) -> CurvePanel:
     columns = [member.index for member in group.members]
 
     def at_level(member: Member | None) -> FloatArray:
-        x = fitted.means
+        x = fitted.typical
         x[columns] = 0.0
         if member is not None:
             x[member.index] = 1.0
@@ -150,7 +150,7 @@ def _number_panel(fitted: FittedStudy, group: CovariateGroup) -> CurvePanel:
         ]
     curves = []
     for value, label in values:
-        x = fitted.means
+        x = fitted.typical
         x[member.index] = value
         curves.append(_curve(fitted, label, x))
     return CurvePanel(group.name, tuple(curves))

@@ -31,14 +31,15 @@ class ForestFigure:
 def forest_figure(fitted: FittedStudy) -> ForestFigure:
     """The bars in the order of the coefficients, on one axis with one at its centre."""
     rows = fitted.coefficients
+    drawn = [row for row in rows if not row.note]
     axis = ratio_axis(
-        [row.ratio for row in rows if row.ratio is not None],
-        [row.interval for row in rows if row.interval is not None],
+        [row.ratio for row in drawn if row.ratio is not None],
+        [row.interval for row in drawn if row.interval is not None],
     )
 
     def bar(row: Coefficient) -> ForestBar | None:
         point = finite(row.ratio)
-        if point is None or row.interval is None:
+        if row.note or point is None or row.interval is None:
             return None
         low, high = (axis.place(bound) for bound in row.interval)
         return ForestBar(axis.place(point), low, high, low <= 0, high >= 100)

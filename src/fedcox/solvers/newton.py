@@ -61,7 +61,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class Newton(AbstractSolver):
-    """Stops when the decrement is about `tolerance` per thousand events, or after `max_rounds`."""
+    """Stops at a decrement of about `tolerance` per thousand events, or after `max_rounds`."""
 
     tolerance: float = 1e-14
     max_rounds: int = 50
@@ -82,16 +82,17 @@ class _Run:
     watch: Watcher
     steps: list[Step] = field(default_factory=list)
     asked: int = 0
+    first: FloatArray | None = None  # information on β at the start
 
     def to_the_end(self) -> Solution:
         point = _Point(self.problem.alpha, self.problem.beta)
         here = self.ask(point, Detail.HESSIAN)
-        first = schur_complement(full_curvature(here))
+        self.first = schur_complement(full_curvature(here))
         while self.asked < self.solver.max_rounds:
             factored = Factored.of(full_curvature(here))
             step, decrement = self.towards_optimum(factored, here)
-            if decrement < _FLAT:
-                separated = separated_columns(factored.complement, first)
+            if decrement < _FLAT and self.first is not None:
+                separated = separated_columns(factored.complement, self.first)
                 if separated.any():
                     last = self.ask(point, Detail.INFORMATION)
                     return self.give(point, last, True, separated)
@@ -161,4 +162,6 @@ class _Run:
         converged: bool,
         separated: BoolArray | None = None,
     ) -> Solution:
-        return Solution.at(point.alpha, point.beta, last, converged, self.steps, separated)
+        return Solution.at(
+            point.alpha, point.beta, last, converged, self.steps, separated, self.first
+        )

@@ -67,6 +67,9 @@ class Solution:
     separated: BoolArray
     information: Curvature
     steps: tuple[Step, ...]
+    without_effects: FloatArray | None = (
+        None  # information on β where the search began, if known
+    )
 
     @classmethod
     def at(
@@ -77,12 +80,22 @@ class Solution:
         converged: bool,
         steps: Sequence[Step],
         separated: BoolArray | None = None,
+        without_effects: FloatArray | None = None,
     ) -> Solution:
         """The end of a search whose `last` reply held the information."""
         information = full_curvature(last)
         if separated is None:
             separated = np.zeros(beta.shape, dtype=np.bool_)
-        return cls(alpha, beta, last.loss, converged, separated, information, tuple(steps))
+        return cls(
+            alpha,
+            beta,
+            last.loss,
+            converged,
+            separated,
+            information,
+            tuple(steps),
+            without_effects,
+        )
 
 
 def full_curvature(reply: Derivatives) -> Curvature:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcox.survival.cohort import FloatArray
+from fedcox.survival.cohort import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,5 +23,13 @@ class StepFunction:
     before: float
 
     def __call__(self, at: ArrayLike) -> FloatArray:
-        position = np.searchsorted(self.x, np.asarray(at, dtype=np.float64), side="right")
+        position = steps_reached(self.x, np.asarray(at, dtype=np.float64))
         return np.asarray(np.concatenate([[self.before], self.y])[position])
+
+
+def steps_reached(x: FloatArray, at: FloatArray) -> IntArray:
+    """How many steps lie at or before each time, where rounding of a step's place is forgiven.
+
+    Three intervals of 0.1 end at 0.30000000000000004; a reader who asks at 0.3 means that end.
+    """
+    return np.searchsorted(x, at + 1e-9 * np.abs(at), side="right")
