@@ -31,12 +31,12 @@ _PATIENTS = 1024
 class CellBlock:
     """Neighbours in risk order, and the intervals that any of them is at risk in.
 
-    covariates  (patients, columns), scaled
+    columns     (columns, patients), scaled: column by column, long runs for the processor
     partial     (interval, how many of the patients pass it), where not all do
     events      the cells with an event; `halves` those that count one half, or None
     """
 
-    covariates: FloatArray
+    columns: FloatArray
     partial: tuple[tuple[int, int], ...]
     events: Cells
     halves: Cells | None
@@ -56,7 +56,7 @@ class CellBlock:
     ) -> Derivatives:
         """Sums over the block; `alpha` of its intervals, `scratch` for a copy of covariates."""
         events = self.events
-        v = np.exp(alpha)[:, None] * risk_of(self.covariates @ beta)
+        v = np.exp(alpha)[:, None] * risk_of(beta @ self.columns)
         at_event = v.ravel().take(events.flat)
         at_half = None if self.halves is None else v.ravel().take(self.halves.flat)
         for interval, passing in self.partial:
@@ -82,7 +82,7 @@ class CellBlock:
         return Derivatives(
             cost,
             of_interval,
-            of_patient @ self.covariates,
+            self.columns @ of_patient,
             self._curvature(curvature, detail, scratch),
         )
 
@@ -91,15 +91,14 @@ class CellBlock:
     ) -> Curvature | None:
         if detail is Detail.GRADIENT:
             return None
-        x = self.covariates
+        x = self.columns
         of_patient, of_interval = np.add.reduce(cells, 0), np.add.reduce(cells, 1)
         if detail is Detail.DIAGONAL:
-            return Curvature(of_interval, None, of_patient @ x**2)
-        rows = np.multiply(
-            x, np.sqrt(np.maximum(of_patient, 0.0))[:, None], out=scratch[: len(x)]
-        )
-        cross = None if detail is Detail.BLOCK else cells @ x
-        return Curvature(of_interval, cross, rows.T @ rows)
+            return Curvature(of_interval, None, x**2 @ of_patient)
+        root = np.sqrt(np.maximum(of_patient, 0.0))
+        rooted = np.multiply(x, root, out=scratch[:, : root.size])
+        cross = None if detail is Detail.BLOCK else cells @ x.T
+        return Curvature(of_interval, cross, rooted @ rooted.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +121,7 @@ class CellBlocks:
     ) -> Derivatives:
         """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception."""
         total = zero_derivatives(alpha.size, beta.size, detail)
-        scratch = np.empty((min(_PATIENTS, self.order.patients), beta.size))
+        scratch = np.empty((beta.size, min(_PATIENTS, self.order.patients)))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             loss = 0.0
             for block in self.blocks:
@@ -147,6 +146,8 @@ def _add(total: Derivatives, part: Derivatives, depth: int) -> None:
 def _cut(order: RiskOrder) -> Iterator[CellBlock]:
     """Blocks from those who pass most intervals to those who pass none."""
     total = order.surviving.size
+    store = np.empty(order.patients * order.columns)
+    buffer = np.empty((min(_PATIENTS, order.patients), order.columns))
     start = 0
     while total and start < order.patients:
         # One interval more than the first patient passes: somebody may have the event there.
@@ -155,8 +156,12 @@ def _cut(order: RiskOrder) -> Iterator[CellBlock]:
         passing = np.clip(order.surviving[:depth] - start, 0, stop - start)
         partial = np.flatnonzero(passing < stop - start)
         halves = None if order.halves is None else _within(order.halves, start, stop, depth)
+        order.scaled(start, stop, out=buffer[: stop - start])
+        place = slice(start * order.columns, stop * order.columns)
+        columns = store[place].reshape(order.columns, stop - start)
+        columns[:] = buffer[: stop - start].T
         yield CellBlock(
-            order.covariates[start:stop],
+            columns,
             tuple(zip(partial.tolist(), passing[partial].tolist(), strict=True)),
             _within(order.events, start, stop, depth),
             halves,

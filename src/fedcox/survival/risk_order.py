@@ -50,26 +50,45 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class RiskOrder:
-    """One center's patients, longest at risk first.
+    """One center's patients, those who pass most intervals first.
 
-    covariates  (patients, kept columns), scaled
+    rows        (patients,) their rows in the cohort
     survived    (patients,) how many active intervals each passes without the event, decreasing
     surviving   (active intervals,) how many patients pass each; they are the first so many
     events      cells with an event
     halves      cells at risk with weight one half, or None
-    number      the patients' numbers in the study, in this order
     """
 
-    covariates: FloatArray
+    cohort: Cohort
+    scaling: Scaling
+    rows: IntArray
     survived: IntArray
     surviving: IntArray
     events: Cells
     halves: Cells | None
-    number: IntArray
 
     @property
     def patients(self) -> int:
-        return int(self.survived.size)
+        return int(self.rows.size)
+
+    @property
+    def columns(self) -> int:
+        return int(self.scaling.keep.size)
+
+    def scaled(self, start: int, stop: int, out: FloatArray) -> None:
+        """Write the scaled covariates of some neighbours into `out` (patients, columns)."""
+        # Rows come from a sort, so they need no check; "clip" is the fast way to say so.
+        block = self.cohort.covariates.take(self.rows[start:stop], axis=0, mode="clip")
+        self.scaling.apply(block, out=out, complete=self.cohort.complete)
+
+    @cached_property
+    def covariates(self) -> FloatArray:
+        """The scaled covariates of all patients in this order, (patients, columns)."""
+        scaled = np.empty((self.patients, self.columns))
+        for start in range(0, self.patients, _BLOCK):
+            stop = min(start + _BLOCK, self.patients)
+            self.scaled(start, stop, out=scaled[start:stop])
+        return scaled
 
     @cached_property
     def leaving(self) -> sparse.csr_array:
@@ -86,24 +105,27 @@ class RiskOrder:
         )
 
     @cached_property
-    def _by_number(self) -> IntArray:
-        return np.argsort(self.number)
+    def _by_number(self) -> tuple[IntArray, IntArray]:
+        numbers = self.cohort.number[self.rows]
+        places = np.argsort(numbers)
+        return numbers[places], places
 
     def draw(self, numbers: IntArray) -> RiskOrder:
         """The patients with these study numbers, repeated as often as they are drawn."""
-        sorted_numbers = self.number[self._by_number]
-        first = np.searchsorted(sorted_numbers, numbers)
-        inside = first < sorted_numbers.size
-        inside[inside] = sorted_numbers[first[inside]] == numbers[inside]
-        rows = np.sort(self._by_number[first[inside]])
-        survived = self.survived[rows]
+        known, places = self._by_number
+        first = np.searchsorted(known, numbers)
+        inside = first < known.size
+        inside[inside] = known[first[inside]] == numbers[inside]
+        drawn = np.sort(places[first[inside]])
+        survived = self.survived[drawn]
         return RiskOrder(
-            covariates=self.covariates[rows],
+            cohort=self.cohort,
+            scaling=self.scaling,
+            rows=self.rows[drawn],
             survived=survived,
             surviving=_how_many_pass(survived, self.surviving.size),
-            events=_drawn(self.events, rows, self.patients),
-            halves=None if self.halves is None else _drawn(self.halves, rows, self.patients),
-            number=self.number[rows],
+            events=_drawn(self.events, drawn, self.patients),
+            halves=None if self.halves is None else _drawn(self.halves, drawn, self.patients),
         )
 
 
@@ -118,12 +140,13 @@ def order_by_risk(cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling
     shape = (total, survived.size)
     # An event happens, and a half counts, in the interval after those that were passed.
     return RiskOrder(
-        covariates=_scaled_rows(cohort, order, scaling),
+        cohort=cohort,
+        scaling=scaling,
+        rows=order,
         survived=survived,
         surviving=_how_many_pass(survived, total),
         events=Cells(np.flatnonzero(event), survived[event], shape),
         halves=Cells(np.flatnonzero(half), survived[half], shape) if half.any() else None,
-        number=cohort.number[order],
     )
 
 
@@ -139,15 +162,3 @@ def _drawn(cells: Cells, rows: IntArray, patients: int) -> Cells:
     drawn = interval[rows]
     patient = np.flatnonzero(drawn >= 0)
     return Cells(patient, drawn[patient], (cells.shape[0], rows.size))
-
-
-def _scaled_rows(cohort: Cohort, order: IntArray, scaling: Scaling) -> FloatArray:
-    scaled = np.empty((order.size, scaling.keep.size))
-    complete = cohort.complete
-    buffer = np.empty((_BLOCK, cohort.columns))
-    for start in range(0, order.size, _BLOCK):
-        rows = order[start : start + _BLOCK]
-        # Positions come from a sort, so they need no check; "clip" is the fast way to say so.
-        block = cohort.covariates.take(rows, axis=0, out=buffer[: rows.size], mode="clip")
-        scaling.apply(block, out=scaled[start : start + _BLOCK], complete=complete)
-    return scaled

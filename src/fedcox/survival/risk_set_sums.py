@@ -55,7 +55,7 @@ class RiskSetSums:
             np.zeros(patients),
             np.zeros(intervals),
             np.zeros(intervals),
-            np.zeros((intervals, order.covariates.shape[1])) if cross else None,
+            np.zeros((intervals, order.columns)) if cross else None,
             cross_tolerance,
         )
 
