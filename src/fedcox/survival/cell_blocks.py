@@ -22,9 +22,9 @@ from fedcox.survival.derivatives import (
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_order import Cells, RiskOrder
 
-#: A block's limits: its cells and its covariates both stay in the second-level cache.
-_CELLS = 24_576
-_PATIENTS = 1024
+#: A block's limits, measured: larger ones leave the cache, smaller ones cost more calls.
+_CELLS = 65_536
+_PATIENTS = 3072
 
 
 @dataclass(frozen=True, eq=False)
