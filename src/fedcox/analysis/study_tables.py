@@ -112,7 +112,7 @@ class LbfgsSolver(Table):
 
     method: Literal["lbfgs"]
     scaling: Literal["diagonal", "block"] = "diagonal"
-    tolerance: Positive = 1e-14
+    tolerance: Positive = 1e-12
     max_rounds: AtLeastOne = 500
     memory: AtLeastOne = 10
 
