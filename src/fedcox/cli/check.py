@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.progress import progress_bar
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -35,14 +37,14 @@ def check(
     Example: fedcox check study.toml --data hospital_1.csv
     """
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from fedcox.analysis.file_check import check_file
     from fedcox.analysis.study import Study
 
     plan = Study.read(study)
     spinner = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*spinner, console=Console(stderr=True), transient=True) as progress:
+    with progress_bar(*spinner) as progress:
         progress.add_task("reading and checking the file", total=None)
         overview = check_file(plan, data)
     console = Console()
@@ -55,7 +57,8 @@ def _show_patients(console: Console, plan: Study, data: Path, overview: CohortOv
     from rich.markup import escape
 
     console.print(f"[bold green]✓[/] [bold]{escape(str(data))}[/] fits “{escape(plan.name)}”.")
-    console.print(f"{overview.patients:,} patients, {_events(overview.events)}.")
+    noun = "patient" if overview.patients == 1 else "patients"
+    console.print(f"{overview.patients:,} {noun}, {_events(overview.events)}.")
     for reason, count in overview.dropped.items():
         console.print(f"{count:,} left out, as the study says: {reason}.")
     if overview.events == 0:

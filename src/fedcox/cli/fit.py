@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.progress import progress_bar
+
 if TYPE_CHECKING:
     from fedcox.analysis.fitted import FittedStudy
     from fedcox.analysis.study import Study
@@ -128,15 +130,12 @@ def read_shown(
     plan: Study, files: dict[str, Path] | Path, center_column: str | None
 ) -> InProcess:
     """Read every file; the faults of all of them are told at once."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from fedcox.data.cohort_file import read_cohort, read_table
     from fedcox.data.encoding import cohort_from_frame, cohorts_by_center
     from fedcox.engines.in_process import InProcess
     from fedcox.errors import CohortError
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with progress_bar() as progress:
         if isinstance(files, Path):
             progress.add_task(f"reading {files}", total=None)
             table = read_table(files)
@@ -164,14 +163,13 @@ def read_shown(
 @contextmanager
 def watching(plan: Study) -> Iterator[Watcher]:
     """A progress line that moves with every step of the solver."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from fedcox.solvers.solver import Step
 
     steps = getattr(plan.solver, "steps", None)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with progress_bar(*columns) as progress:
         task = progress.add_task("agreeing on time and scale", total=steps)
         asked = 0
         of = f" of {steps}" if steps else ""

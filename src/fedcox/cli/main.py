@@ -56,9 +56,6 @@ def main() -> None:
     except InputError as error:
         _tell(error)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("Stopped; nothing was written.", err=True)
-        sys.exit(130)
 
 
 def _tell(error: InputError) -> None:

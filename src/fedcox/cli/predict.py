@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.progress import progress_bar
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -38,9 +40,6 @@ def predict(
 
     Example: fedcox predict run --data new.csv --at 365 --at 730 --out predicted.csv
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     from fedcox.analysis.atomic_file import write_atomically
     from fedcox.data.cohort_file import read_table
     from fedcox.errors import OutputError
@@ -51,7 +50,7 @@ def predict(
         raise OutputError(
             f"{out} exists already.", ["Choose another name, or say --overwrite."]
         )
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with progress_bar() as progress:
         progress.add_task("predicting", total=None)
         table = predictions(fitted, read_table(data), at)
         write_atomically(out, table.to_csv(index=False))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.progress import progress_bar
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -49,8 +51,6 @@ def simulate(
     Example: fedcox simulate hospitals --centers 5 --patients 1500 --seed 1
     """
     import numpy as np
-    from rich.console import Console
-    from rich.progress import Progress
 
     from fedcox.analysis.simulation import (
         check_folder,
@@ -61,7 +61,7 @@ def simulate(
     from fedcox.data.synthetic import simulate_hospitals
 
     check_folder(out, overwrite=overwrite)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("simulating patients", total=centers + 3)
         rng = np.random.default_rng(seed)
         if paper:
