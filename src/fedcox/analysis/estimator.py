@@ -64,7 +64,7 @@ class DiscreteTimeCox:
         names = _names(X)
         time, event = outcome(y)
         cohort = Cohort(_table(X), time, event)
-        if np.isnan(cohort.covariates.sum()):
+        if not cohort.complete:
             raise CohortError("X has missing values.", ["Fill or drop them before fitting."])
         plan = self._plan(names)
         found = estimate(plan, InProcess.from_cohorts({"all": cohort}))
