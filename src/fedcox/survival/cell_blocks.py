@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,22 @@ from fedcox.survival.risk_order import Cells, RiskOrder
 #: A block's limits, measured: larger ones leave the cache, smaller ones cost more calls.
 _CELLS = 65_536
 _PATIENTS = 3072
+
+
+@dataclass(frozen=True, eq=False)
+class WorkingRoom:
+    """Memory that every block of a center computes in; fresh memory costs more than sums do.
+
+    three   (3, most cells of a block)
+    columns (columns, most patients of a block)
+    """
+
+    three: FloatArray
+    columns: FloatArray
+
+    def cells(self, like: Cells) -> FloatArray:
+        """Three arrays for the cells of one block, flat."""
+        return self.three[:, : like.shape[0] * like.shape[1]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +69,20 @@ class CellBlock:
         alpha: FloatArray,
         beta: FloatArray,
         detail: Detail,
-        scratch: FloatArray,
+        room: WorkingRoom,
     ) -> Derivatives:
-        """Sums over the block; `alpha` of its intervals, `scratch` for a copy of covariates."""
+        """Sums over the block; `alpha` of its own intervals."""
         events = self.events
-        v = np.exp(alpha)[:, None] * risk_of(beta @ self.columns)
+        v, slope_room, curvature_room = (
+            part.reshape(events.shape) for part in room.cells(events)
+        )
+        np.multiply(np.exp(alpha)[:, None], risk_of(beta @ self.columns), out=v)
         at_event = v.ravel().take(events.flat)
         at_half = None if self.halves is None else v.ravel().take(self.halves.flat)
         for interval, passing in self.partial:
             v[interval, passing:] = 0.0  # costs nothing, adds nothing
         event = link.event(at_event)
-        cost, slope, curvature = link.at_risk_sum(v)
+        cost, slope, curvature = link.at_risk_sum(v, (slope_room, curvature_room))
         of_patient, of_interval = np.add.reduce(slope, 0), np.add.reduce(slope, 1)
         of_patient[events.patient] += event.slope
         of_interval += np.bincount(events.interval, event.slope, self.depth)
@@ -83,7 +103,7 @@ class CellBlock:
             cost,
             of_interval,
             self.columns @ of_patient,
-            self._curvature(curvature, detail, scratch),
+            self._curvature(curvature, detail, room.columns),
         )
 
     def _curvature(
@@ -112,6 +132,12 @@ class CellBlocks:
     def of(cls, order: RiskOrder) -> CellBlocks:
         return cls(order, tuple(_cut(order)))
 
+    @cached_property
+    def _room(self) -> WorkingRoom:
+        cells = max((b.events.shape[0] * b.events.shape[1] for b in self.blocks), default=0)
+        patients = max((b.events.shape[1] for b in self.blocks), default=0)
+        return WorkingRoom(np.empty((3, cells)), np.empty((self.order.columns, patients)))
+
     def draw(self, numbers: IntArray) -> CellBlocks:
         """The patients with these study numbers, repeated as often as they are drawn."""
         return CellBlocks.of(self.order.draw(numbers))
@@ -121,11 +147,11 @@ class CellBlocks:
     ) -> Derivatives:
         """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception."""
         total = zero_derivatives(alpha.size, beta.size, detail)
-        scratch = np.empty((beta.size, min(_PATIENTS, self.order.patients)))
+        room = self._room
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             loss = 0.0
             for block in self.blocks:
-                part = block.derivatives(link, alpha[: block.depth], beta, detail, scratch)
+                part = block.derivatives(link, alpha[: block.depth], beta, detail, room)
                 loss += part.loss
                 _add(total, part, block.depth)
         return total._replace(loss=loss)

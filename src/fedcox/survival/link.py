@@ -58,8 +58,13 @@ class AbstractLink(ABC):
         """f, f', f'' of each cell."""
 
     @abstractmethod
-    def at_risk_sum(self, v: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Σ f over the block `v` (intervals, patients), with f' and f'' cell by cell."""
+    def at_risk_sum(
+        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Σ f over the block `v` (intervals, patients), with f' and f'' cell by cell.
+
+        These are written into `room` if it is given; either may be `v` itself.
+        """
 
     @abstractmethod
     def event(self, v: FloatArray) -> Terms:
@@ -103,10 +108,13 @@ class Logit(AbstractLink):
         hazard = v * survives
         return Terms(self.cost(v), hazard, hazard * survives)
 
-    def at_risk_sum(self, v: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        survives = v + 1.0
+    def at_risk_sum(
+        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+    ) -> tuple[float, FloatArray, FloatArray]:
+        slope, survives = (np.empty_like(v), np.empty_like(v)) if room is None else room
+        np.add(v, 1.0, out=survives)
         np.divide(1.0, survives, out=survives)
-        slope = v * survives
+        np.multiply(v, survives, out=slope)
         cost = 0.0
         for first in range(0, v.shape[0], _LOG_CHUNK):
             product = np.multiply.reduce(survives[first : first + _LOG_CHUNK], axis=0)
@@ -147,7 +155,9 @@ class ComplementaryLogLog(AbstractLink):
     def at_risk(self, v: FloatArray) -> Terms:
         return Terms(v, v, v)
 
-    def at_risk_sum(self, v: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    def at_risk_sum(
+        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+    ) -> tuple[float, FloatArray, FloatArray]:
         return float(v.sum()), v, v
 
     def event(self, v: FloatArray) -> Terms:

@@ -78,7 +78,10 @@ class RiskOrder:
     def scaled(self, start: int, stop: int, out: FloatArray) -> None:
         """Write the scaled covariates of some neighbours into `out` (patients, columns)."""
         # Rows come from a sort, so they need no check; "clip" is the fast way to say so.
-        block = self.cohort.covariates.take(self.rows[start:stop], axis=0, mode="clip")
+        whole = self.columns == self.cohort.columns
+        block = self.cohort.covariates.take(
+            self.rows[start:stop], axis=0, mode="clip", out=out if whole else None
+        )
         self.scaling.apply(block, out=out, complete=self.cohort.complete)
 
     @cached_property
