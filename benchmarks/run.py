@@ -53,21 +53,28 @@ Announce = Callable[[str], None]
 def run_problem(
     problem: Problem, directory: Path, *, quick: bool, limit_seconds: float, announce: Announce
 ) -> Iterator[Result]:
-    """Run a problem's contenders, each in a new process, and yield one result per run."""
+    """Run a problem's contenders, each in a new process, and yield one result per run.
+
+    They run in turns: a machine that slows down for a minute slows all of them.
+    """
     announce("simulating patients")
     folder = write_patients(problem, directory)
+    left_out = {name: CONTENDERS[name].unavailable() for name in problem.contenders}
+    optimum: dict[str, Optimum | None] = {}
     for name in problem.contenders:
-        reason = CONTENDERS[name].unavailable()
-        optimum = None
-        if reason is None:
+        if left_out[name] is None:
             announce(f"reference for {label_of(name)}")
-            optimum = _reference(CONTENDERS[name].reference(problem), problem, folder)
-        for repeat in range(1, problem.repeats + 1):
+            optimum[name] = _reference(CONTENDERS[name].reference(problem), problem, folder)
+    for repeat in range(1, problem.repeats + 1):
+        for name in problem.contenders:
             announce(label_of(name))
-            result = Result(problem.name, name, repeat, problem.repeats, quick, left_out=reason)
-            if reason is None:
-                result = _run_once(result, folder, optimum, limit_seconds)
-                reason = result.left_out  # what failed or took too long once is not tried again
+            result = Result(
+                problem.name, name, repeat, problem.repeats, quick, left_out=left_out[name]
+            )
+            if left_out[name] is None:
+                result = _run_once(result, folder, optimum[name], limit_seconds)
+                # What failed or took too long once is not tried again.
+                left_out[name] = result.left_out
             yield result
 
 

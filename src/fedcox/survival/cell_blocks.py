@@ -26,6 +26,7 @@ from fedcox.survival.risk_order import Cells, RiskOrder
 #: A block's limits, measured: larger ones leave the cache, smaller ones cost more calls.
 _CELLS = 65_536
 _PATIENTS = 3072
+_TILE = 512  # patients scaled and turned at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,7 @@ def _cut(order: RiskOrder) -> Iterator[CellBlock]:
     """Blocks from those who pass most intervals to those who pass none."""
     total = order.surviving.size
     store = np.empty(order.patients * order.columns)
-    buffer = np.empty((min(_PATIENTS, order.patients), order.columns))
+    tile = np.empty((min(_TILE, order.patients), order.columns))
     start = 0
     while total and start < order.patients:
         # One interval more than the first patient passes: somebody may have the event there.
@@ -182,10 +183,12 @@ def _cut(order: RiskOrder) -> Iterator[CellBlock]:
         passing = np.clip(order.surviving[:depth] - start, 0, stop - start)
         partial = np.flatnonzero(passing < stop - start)
         halves = None if order.halves is None else _within(order.halves, start, stop, depth)
-        order.scaled(start, stop, out=buffer[: stop - start])
         place = slice(start * order.columns, stop * order.columns)
         columns = store[place].reshape(order.columns, stop - start)
-        columns[:] = buffer[: stop - start].T
+        for first in range(start, stop, _TILE):
+            last = min(first + _TILE, stop)
+            order.scaled(first, last, out=tile[: last - first])
+            columns[:, first - start : last - start] = tile[: last - first].T
         yield CellBlock(
             columns,
             tuple(zip(partial.tolist(), passing[partial].tolist(), strict=True)),
