@@ -13,10 +13,11 @@ from fedcox.analysis.fit import estimate
 from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError
+from fedcox.federation.batch import PatientBatch
 from fedcox.federation.center import Center
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import CovariateSums
-from fedcox.federation.queries.derivatives import Batch, DerivativesAt
+from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import IntervalCounts
@@ -53,7 +54,9 @@ QUESTIONS: dict[str, AbstractQuery[Any]] = {
     "scatter": CovariateScatter(np.zeros(3)),
     "counts": IntervalCounts(GRID, "include"),
     **{detail.value: DerivativesAt(SETTING, ALPHA, BETA, detail) for detail in Detail},
-    "batch": DerivativesAt(SETTING, ALPHA, BETA, Detail.GRADIENT, Batch(1, 2, 50, PATIENTS)),
+    "batch": DerivativesAt(
+        SETTING, ALPHA, BETA, Detail.GRADIENT, PatientBatch(1, 2, 50, PATIENTS)
+    ),
 }
 #: Few centers answer one by one; an engine that holds many may join them.
 SPLITS = {"one": 1, "four": 4, "forty": 40, "two hundred, some empty": 200}

@@ -8,8 +8,9 @@ import pytest
 from fedcox.analysis.fit import Estimate, estimate
 from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
+from fedcox.federation.batch import PatientBatch
 from fedcox.federation.ledger import Ledger, LedgerRow
-from fedcox.federation.queries.derivatives import Batch, DerivativesAt
+from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.setting import Setting
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
@@ -74,7 +75,7 @@ def test_a_batch_costs_four_numbers_more_to_ask_and_none_to_answer() -> None:
     federation = InProcess.from_cohorts(CENTERS)
     federation.ask(DerivativesAt(*point))
     mark = federation.ledger.mark()
-    federation.ask(DerivativesAt(*point, Batch(seed=1, step=1, size=20, population=300)))
+    federation.ask(DerivativesAt(*point, PatientBatch(seed=1, step=1, size=20, population=300)))
     for row in federation.ledger.since(mark):
         assert (row.numbers_up, row.numbers_down) == (1 + 5 + P, 5 + P + 4)
         assert row.query == "gradient of a batch"

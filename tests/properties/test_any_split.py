@@ -16,9 +16,10 @@ from fedcox.analysis.fit import Estimate, estimate, fit
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
+from fedcox.federation.batch import PatientBatch
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import CovariateSums
-from fedcox.federation.queries.derivatives import Batch, DerivativesAt
+from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import IntervalCounts
@@ -239,7 +240,7 @@ def questions() -> dict[str, AbstractQuery[Any]]:
                 at = (setting, alpha, np.array([0.4, -0.2]), detail)
                 asked[f"{detail.value}, {name}, {link}"] = DerivativesAt(*at)
                 asked[f"{detail.value} of a batch, {name}, {link}"] = DerivativesAt(
-                    *at, Batch(seed=5, step=2, size=40, population=PATIENTS)
+                    *at, PatientBatch(seed=5, step=2, size=40, population=PATIENTS)
                 )
     return asked
 

@@ -12,8 +12,7 @@ from fedcox.engines.wards import numbered_through, wards
 from fedcox.errors import CohortError
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.query import AbstractQuery, AbstractSumQuery, Answer
-from fedcox.federation.setting import Setting
+from fedcox.federation.query import AbstractQuery, AbstractSumQuery, Agreed, Answer
 from fedcox.survival.cohort import Cohort
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class InProcess:
         self.names = tuple(center.name for center in self.centers)
         self.ledger = Ledger()
         self._wards = wards(self.centers)
-        self._sent: WeakSet[Setting] = WeakSet()
+        self._sent: WeakSet[Agreed] = WeakSet()
 
     @classmethod
     def from_cohorts(cls, cohorts: Mapping[str, Cohort]) -> InProcess:

@@ -7,10 +7,18 @@ from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import Cohort
 
 Answer = TypeVar("Answer")
+
+
+class Agreed(Protocol):
+    """What every center gets once, before the first question that refers to it."""
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers describe it."""
+        ...
 
 
 class AbstractQuery(ABC, Generic[Answer]):
@@ -27,7 +35,7 @@ class AbstractQuery(ABC, Generic[Answer]):
         """How many numbers go to each center to ask this."""
 
     @property
-    def setting(self) -> Setting | None:
+    def setting(self) -> Agreed | None:
         """What the question refers to and every center gets once; None if there is nothing."""
         return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.federation.queries.derivatives import Batch, DerivativesAt
+from fedcox.federation.batch import PatientBatch
 from fedcox.federation.query import Federation
 from fedcox.solvers.solver import AbstractSolver, Problem, Solution, Step, Watcher, judged
 from fedcox.survival.cohort import FloatArray
@@ -38,7 +38,7 @@ class Adam(AbstractSolver):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        intervals = problem.setting.intervals
+        intervals = problem.alpha.size
         point = np.concatenate([problem.alpha, problem.beta])
         first, second = np.zeros_like(point), np.zeros_like(point)
         steps: list[Step] = []
@@ -61,14 +61,13 @@ class Adam(AbstractSolver):
         self, federation: Federation, problem: Problem, point: FloatArray, number: int
     ) -> tuple[float, FloatArray]:
         """Loss and gradient per patient, of everyone or of this round's batch."""
-        intervals = problem.setting.intervals
+        intervals = problem.alpha.size
         alpha, beta = point[:intervals], point[intervals:]
         batch, people = None, problem.patients
         if self.batch_size is not None:
-            batch = Batch(self.seed, number, self.batch_size, problem.patients)
+            batch = PatientBatch(self.seed, number, self.batch_size, problem.patients)
             people = self.batch_size
-        query = DerivativesAt(problem.setting, alpha, beta, Detail.GRADIENT, batch)
-        summed = federation.ask(query)
+        summed = problem.loss(federation, alpha, beta, Detail.GRADIENT, batch)
         ridge = problem.ridge / problem.patients
         gradient = np.concatenate([summed.alpha, summed.beta]) / people
         gradient[intervals:] += ridge * beta

@@ -15,7 +15,6 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import Federation
 from fedcox.solvers.solver import (
     AbstractSolver,
@@ -94,7 +93,7 @@ class _Run:
         return Solution.at(alpha, beta, last, converged and near, self.steps)
 
     def parts(self, point: FloatArray) -> tuple[FloatArray, FloatArray]:
-        intervals = self.problem.setting.intervals
+        intervals = self.problem.alpha.size
         return point[:intervals], point[intervals:]
 
     def search(
@@ -119,8 +118,7 @@ class _Run:
     def ask(self, point: FloatArray, detail: Detail) -> Derivatives:
         self.asked += 1
         alpha, beta = self.parts(point)
-        query = DerivativesAt(self.problem.setting, alpha, beta, detail)
-        return self.problem.penalised(self.federation.ask(query), beta)
+        return self.problem.at(self.federation, alpha, beta, detail)
 
 
 def _shrink(rise: float, slope: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import Federation
 from fedcox.solvers.solver import (
     AbstractSolver,
@@ -96,7 +95,7 @@ class _Run:
                 if separated.any():
                     last = self.ask(point, Detail.INFORMATION)
                     return self.give(point, last, True, separated)
-            if decrement < _COAST * factored.total:
+            if decrement < _COAST * self.problem.weight(factored):
                 point, reached = self.coast(step.taken_from(point), factored, decrement)
                 if reached is not None:
                     return self.give(point, reached, True)
@@ -116,9 +115,10 @@ class _Run:
         Gradients alone are asked for until the next point will be the optimum. That one is
         asked for the expected information too, which standard errors need.
         """
-        gain = decrement / factored.total
+        weight = self.problem.weight(factored)
+        gain = decrement / weight
         # The more events, the less a given decrement moves any one of the standard errors.
-        enough = self.solver.tolerance * max(1.0, factored.total / 1000.0)
+        enough = self.solver.tolerance * max(1.0, weight / 1000.0)
         while gain < _SLOW and self.asked < self.solver.max_rounds:
             there = decrement * gain < enough
             reply = self.ask(point, Detail.INFORMATION if there else Detail.GRADIENT)
@@ -131,16 +131,14 @@ class _Run:
 
     def ask(self, point: _Point, detail: Detail) -> Derivatives:
         self.asked += 1
-        setting = self.problem.setting
-        query = DerivativesAt(setting, point.alpha, point.beta, detail)
-        return self.problem.penalised(self.federation.ask(query), point.beta)
+        return self.problem.at(self.federation, point.alpha, point.beta, detail)
 
     def towards_optimum(self, factored: Factored, here: Derivatives) -> tuple[_Step, float]:
         """Newton's step and the decrement g·H⁻¹g."""
         (alpha, beta), decrement = newton_step(factored, here)
         self.steps.append(Step(here.loss, decrement))
         self.watch(self.steps[-1])
-        bend = 0.5 * float(beta @ factored.complement @ beta) / factored.total
+        bend = 0.5 * float(beta @ factored.complement @ beta) / self.problem.weight(factored)
         return _Step(-alpha, -beta, bend), decrement
 
     def descend(

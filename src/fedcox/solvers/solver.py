@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.batch import PatientBatch
 from fedcox.federation.query import Federation
-from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 from fedcox.survival.schur import Factored
@@ -32,17 +32,46 @@ class Step:
 Watcher = Callable[[Step], None]
 
 
+class Loss(Protocol):
+    """A loss as solvers see it: one round of questions gives its derivatives anywhere."""
+
+    def __call__(
+        self,
+        federation: Federation,
+        alpha: FloatArray,
+        beta: FloatArray,
+        detail: Detail,
+        batch: PatientBatch | None = None,
+    ) -> Derivatives:
+        """Sums over all patients, or over a batch of them."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What to minimise: the summed loss plus ½ Σ ridge_j β_j² on the scaled coefficients."""
+    """What to minimise: the summed loss plus ½ Σ ridge_j β_j² on the scaled coefficients.
 
-    setting: Setting
+    A model without intervals, such as Cox's, has an empty `alpha`.
+    """
+
+    loss: Loss
     alpha: FloatArray  # where to start
     beta: FloatArray
     ridge: FloatArray  # (columns,)
     patients: int
+    events: float
 
-    def penalised(self, summed: Derivatives, beta: FloatArray) -> Derivatives:
+    def at(
+        self, federation: Federation, alpha: FloatArray, beta: FloatArray, detail: Detail
+    ) -> Derivatives:
+        """Loss, penalty included, and its derivatives: one round."""
+        return self._penalised(self.loss(federation, alpha, beta, detail), beta)
+
+    def weight(self, factored: Factored) -> float:
+        """What a decrement is compared with: the information on α, about one an event."""
+        return factored.total if self.alpha.size else self.events
+
+    def _penalised(self, summed: Derivatives, beta: FloatArray) -> Derivatives:
         """The penalty, added once, by the coordinator."""
         loss = summed.loss + 0.5 * float(self.ridge @ beta**2)
         curvature = summed.curvature
@@ -121,8 +150,7 @@ def judged(
     Gives the reply, and whether the optimum is nearer than the decrement `close`. One round,
     which standard errors need anyway.
     """
-    query = DerivativesAt(problem.setting, alpha, beta, Detail.INFORMATION)
-    last = problem.penalised(federation.ask(query), beta)
+    last = problem.at(federation, alpha, beta, Detail.INFORMATION)
     if not np.isfinite(last.loss):
         return last, False
     _, decrement = newton_step(Factored.of(full_curvature(last)), last)

@@ -4,31 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from fedcox.federation.batch import PatientBatch
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
-from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A batch drawn over all patients of the study, with replacement (the paper, section 2.2).
-
-    Every center draws the same numbers from the same seed and takes those that are its own, so
-    the batch is that of the pooled patients whoever holds them.
-    """
-
-    seed: int
-    step: int
-    size: int
-    population: int
-
-    def numbers(self) -> IntArray:
-        """Study numbers of the patients in this batch."""
-        rng = np.random.default_rng((self.seed, self.step))
-        return rng.integers(self.population, size=self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +19,7 @@ class DerivativesAt(AbstractSumQuery[Derivatives]):
     alpha: FloatArray
     beta: FloatArray
     detail: Detail
-    batch: Batch | None = None
+    batch: PatientBatch | None = None
 
     @property
     def name(self) -> str:

@@ -1,0 +1,106 @@
+"""What a learning scheme is: a model and a way of training it, on patients in centers.
+
+A new scheme is one file in `schemes/` and one row in its table.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from fedcox.engines.in_process import InProcess
+from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.time_grid import CensoredInterval
+
+Ties = Literal["breslow", "efron"]
+LinkName = Literal["logit", "cloglog"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What the schemes of one comparison share; the defaults are the paper's, section 6.1.
+
+    `width` None stands for every distinct event time. Batches are drawn with replacement over
+    all patients: `batch_size` patients for Cox's loss, `cell_batch_size` stacked rows – cells
+    of patient and interval – for the discrete-time model. `balanced` weights events by the
+    ratio of cells without to cells with an event, over all centers.
+    """
+
+    width: float | None = None
+    horizon: float | None = None
+    link: LinkName = "logit"
+    censored_interval: CensoredInterval = "include"
+    ridge: float = 0.0
+    ties: Ties = "efron"
+    balanced: bool = False
+    learning_rate: float = 1e-3
+    batches: int = 5000
+    batch_size: int = 100
+    cell_batches: int = 5000
+    cell_batch_size: int = 100
+
+
+class RiskModel(Protocol):
+    """Gives every patient a risk score: higher is worse."""
+
+    def risk(self, covariates: FloatArray) -> FloatArray:
+        """(patients, columns) → (patients,); NaN stands for a missing value."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRisk:
+    """β·(x − mean), so that a missing value counts as the mean of the training patients."""
+
+    coefficients: FloatArray
+    mean: FloatArray
+
+    def risk(self, covariates: FloatArray) -> FloatArray:
+        centered = np.nan_to_num(covariates - self.mean, nan=0.0)
+        return np.asarray(centered @ self.coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a scheme learned: one model, or one for each center that could train its own.
+
+    `notes` says in whole sentences what the reader of the result must know, such as a center
+    too small to train on. `rounds` and bytes are those of real messages, zero where patients
+    were pooled.
+    """
+
+    models: tuple[RiskModel, ...]
+    notes: tuple[str, ...] = ()
+    rounds: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+class AbstractScheme(ABC):
+    """One learning scheme."""
+
+    #: As in tables and on the command line, such as "DT-FL".
+    name: str
+    #: In a sentence without the full stop, for help texts and captions.
+    summary: str
+    #: Whether it leaves every patient in the own center; the others pool them, for comparison.
+    federated: bool
+
+    @abstractmethod
+    def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
+        """Train on all patients of the federation; `seed` decides whatever is drawn."""
+
+
+def pooled(federation: InProcess) -> InProcess:
+    """The same patients in one center: what federated schemes are compared with."""
+    cohorts = [center.cohort for center in federation.centers]
+    union = Cohort(
+        np.concatenate([cohort.covariates for cohort in cohorts]),
+        np.concatenate([cohort.time for cohort in cohorts]),
+        np.concatenate([cohort.event for cohort in cohorts]),
+        np.concatenate([cohort.number for cohort in cohorts]),
+    )
+    return InProcess.from_cohorts({"all": union})
