@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from typing import cast, get_args
+
 import numpy as np
 import pytest
 
 from fedcox.data.center_split import (
+    Split,
+    split_by_dirichlet,
     split_by_value,
+    split_cohort,
     split_unequally,
     split_uniformly,
     unequal_sizes,
@@ -125,3 +130,38 @@ def test_what_cannot_be_simulated_is_refused() -> None:
         simulate_hospitals(3, 5, rng=generator())
     with pytest.raises(InputError, match="cannot be simulated"):
         simulate_paper_cohort(10, 0, rng=generator())
+
+
+def test_every_named_split_gives_every_center_a_patient() -> None:
+    cohort = simulate_paper_cohort(200, 3, rng=np.random.default_rng(0)).cohort
+    for split in get_args(Split):
+        rng = np.random.default_rng(1)
+        hospital = split_cohort(cohort, 7, split, rng=rng, concentration=0.05)
+        assert hospital.shape == (200,)
+        assert np.array_equal(np.unique(hospital), np.arange(7)), split
+
+
+def test_splits_by_time_and_covariate_order_the_centers() -> None:
+    cohort = simulate_paper_cohort(200, 3, rng=np.random.default_rng(0)).cohort
+    rng = np.random.default_rng(1)
+    for split, values in (("time", cohort.time), ("covariate", cohort.covariates[:, 0])):
+        hospital = split_cohort(cohort, 4, cast(Split, split), rng=rng)
+        for center in range(3):
+            assert values[hospital == center].max() <= values[hospital == center + 1].min()
+
+
+def test_a_small_concentration_makes_centers_differ_more() -> None:
+    values = np.random.default_rng(0).exponential(size=4000)
+
+    def spread(concentration: float) -> float:
+        rng = np.random.default_rng(2)
+        hospital = split_by_dirichlet(values, 5, concentration=concentration, rng=rng)
+        return float(np.std([values[hospital == center].mean() for center in range(5)]))
+
+    assert spread(0.1) > 5 * spread(1000.0)
+
+
+def test_a_concentration_must_be_positive() -> None:
+    with pytest.raises(InputError, match="cannot be split") as caught:
+        split_by_dirichlet(np.arange(9.0), 3, concentration=0.0, rng=np.random.default_rng(0))
+    assert "positive" in str(caught.value)

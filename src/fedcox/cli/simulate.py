@@ -12,17 +12,24 @@ import typer
 from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fedcox.analysis.study import Study
     from fedcox.data.synthetic import SimulatedTable
 
 
 class Split(StrEnum):
-    """The paper's two experiments: at random, or in order of follow-up time."""
+    """The paper's two – at random, in order of follow-up time – and two more."""
 
     UNIFORM = "uniform"
     TIME = "time"
+    COVARIATE = "covariate"
+    DIRICHLET = "dirichlet"
+
+
+class Bound(StrEnum):
+    """Up to whose median survival censoring times reach: the paper can be read both ways."""
+
+    PATIENT = "patient"
+    POPULATION = "population"
 
 
 def simulate(
@@ -37,8 +44,19 @@ def simulate(
         int, typer.Option(min=1, help="Number of covariates, with --paper.")
     ] = 200,
     split: Annotated[
-        Split, typer.Option(help="How patients lie in the hospitals, with --paper.")
+        Split,
+        typer.Option(
+            help="How patients lie in the hospitals, with --paper: at random, in order of "
+            "time, of the first covariate, or unevenly by time (see --concentration)."
+        ),
     ] = Split.UNIFORM,
+    concentration: Annotated[
+        float, typer.Option(help="Of --split dirichlet: the smaller, the more uneven.")
+    ] = 0.5,
+    censoring: Annotated[
+        Bound,
+        typer.Option(help="Censored up to each patient's own median survival, or up to one."),
+    ] = Bound.PATIENT,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a simulation that is there already.")
     ] = False,
@@ -58,7 +76,12 @@ def simulate(
         paper_study,
         write_simulation,
     )
-    from fedcox.data.synthetic import simulate_hospitals
+    from fedcox.data.center_split import split_cohort
+    from fedcox.data.synthetic import (
+        paper_table,
+        simulate_hospitals,
+        simulate_paper_cohort,
+    )
 
     check_folder(out, overwrite=overwrite)
     with progress_bar() as progress:
@@ -66,7 +89,13 @@ def simulate(
         rng = np.random.default_rng(seed)
         if paper:
             study = paper_study(covariates)
-            simulated = _as_in_the_paper(patients, covariates, centers, split, rng)
+            drawn = simulate_paper_cohort(
+                patients, covariates, rng=rng, censoring_bound=censoring.value
+            )
+            hospital = split_cohort(
+                drawn.cohort, centers, split.value, rng=rng, concentration=concentration
+            )
+            simulated = paper_table(drawn, hospital)
         else:
             study = clinical_study()
             simulated = simulate_hospitals(patients, centers, rng=rng)
@@ -77,18 +106,6 @@ def simulate(
 
         write_simulation(out, study, simulated, overwrite=overwrite, wrote=wrote)
     _show(out, study, simulated)
-
-
-def _as_in_the_paper(
-    patients: int, columns: int, centers: int, split: Split, rng: np.random.Generator
-) -> SimulatedTable:
-    from fedcox.data.center_split import split_by_value, split_uniformly
-    from fedcox.data.synthetic import paper_table, simulate_paper_cohort
-
-    simulated = simulate_paper_cohort(patients, columns, rng=rng)
-    if split is Split.TIME:
-        return paper_table(simulated, split_by_value(simulated.cohort.time, centers))
-    return paper_table(simulated, split_uniformly(patients, centers, rng=rng))
 
 
 def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:

@@ -6,10 +6,34 @@ one patient.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from fedcox.errors import InputError
-from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+
+Split = Literal["uniform", "time", "covariate", "dirichlet"]
+
+_CLASSES = 10
+
+
+def split_cohort(
+    cohort: Cohort,
+    centers: int,
+    split: Split,
+    *,
+    rng: np.random.Generator,
+    concentration: float = 0.5,
+) -> IntArray:
+    """Any of the splits by its name; `concentration` is that of "dirichlet"."""
+    if split == "time":
+        return split_by_value(cohort.time, centers)
+    if split == "covariate":
+        return split_by_value(cohort.covariates[:, 0], centers)
+    if split == "dirichlet":
+        return split_by_dirichlet(cohort.time, centers, concentration=concentration, rng=rng)
+    return split_uniformly(cohort.patients, centers, rng=rng)
 
 
 def split_uniformly(patients: int, centers: int, *, rng: np.random.Generator) -> IntArray:
@@ -30,6 +54,34 @@ def split_by_value(values: FloatArray, centers: int) -> IntArray:
     """
     assignment = np.empty(values.size, dtype=np.int64)
     assignment[np.argsort(values, kind="stable")] = _in_order(even_sizes(values.size, centers))
+    return assignment
+
+
+def split_by_dirichlet(
+    values: FloatArray, centers: int, *, concentration: float, rng: np.random.Generator
+) -> IntArray:
+    """Each tenth of the patients, by a value, spread over centers in shares of its own.
+
+    Shares are drawn from a Dirichlet distribution: a `concentration` of 100 is almost uniform,
+    at 0.1 nearly every tenth lies in one center. A center that got nobody takes one patient
+    from the largest.
+    """
+    _check(values.size, centers)
+    if not 0 < concentration < np.inf:
+        raise InputError(
+            "These simulated patients cannot be split.",
+            [f"The concentration is {concentration:g}; it must be a positive number."],
+        )
+    tenth = split_by_value(values, min(_CLASSES, values.size))
+    assignment = np.empty(values.size, dtype=np.int64)
+    for number in range(int(tenth.max()) + 1):
+        members = rng.permutation(np.flatnonzero(tenth == number))
+        shares = rng.dirichlet(np.full(centers, concentration))
+        ends = np.rint(np.cumsum(shares) * members.size).astype(np.int64)
+        assignment[members] = np.searchsorted(ends, np.arange(members.size), side="right")
+    for empty in np.flatnonzero(np.bincount(assignment, minlength=centers) == 0):
+        largest = int(np.bincount(assignment).argmax())
+        assignment[rng.choice(np.flatnonzero(assignment == largest))] = empty
     return assignment
 
 
