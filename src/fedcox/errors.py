@@ -4,7 +4,8 @@ FedcoxError
 ├── InputError               the user's input is wrong; exit status 2, nothing written
 │   ├── StudyError           the study file
 │   ├── CohortError          a hospital's file, or arrays handed in as patients
-│   └── OutputError          where results should go
+│   ├── OutputError          where results should go
+│   └── RefusedError         a question that a center does not answer
 └── NoInferenceError         the fit cannot give standard errors, with the reason
 
 FedcoxWarning                the numbers are finite, but read this before using them
@@ -14,6 +15,7 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── EventsOnlyIntervalsWarning   intervals where everyone at risk has the event: hazard one
 ├── SeparationWarning        a coefficient that grows without bound
 ├── NotConvergedWarning      the solver stopped before the optimum
+├── ApproximateSolverWarning the solver ends near the pooled optimum, not at it
 └── MissingCenterWarning     patients left out because they name no center
 """
 
@@ -51,6 +53,10 @@ class OutputError(InputError):
     """The results cannot be written where asked."""
 
 
+class RefusedError(InputError):
+    """A center does not answer a question that gives its patients away."""
+
+
 class NoInferenceError(FedcoxError):
     """Standard errors were asked of a fit that cannot give them."""
 
@@ -81,6 +87,10 @@ class SeparationWarning(FedcoxWarning):
 
 class NotConvergedWarning(FedcoxWarning):
     """The solver stopped before it reached the optimum."""
+
+
+class ApproximateSolverWarning(FedcoxWarning):
+    """The solver ends near the pooled optimum; how near depends on the centers."""
 
 
 class MissingCenterWarning(FedcoxWarning):

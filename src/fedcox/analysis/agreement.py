@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedcox.analysis.plan import Plan
+from fedcox.analysis.scale import check_patients, common_scale, joint_mean
 from fedcox.errors import CohortError
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
@@ -20,9 +21,7 @@ from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
 from fedcox.federation.query import AbstractQuery, Federation
 from fedcox.federation.setting import Setting
-from fedcox.survival.aliasing import aliased_columns, constant_columns
 from fedcox.survival.cohort import BoolArray, FloatArray
-from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import TimeGrid
 
 
@@ -43,30 +42,26 @@ class Agreement:
 def agree(plan: Plan, federation: Federation) -> Agreement:
     """Ask for what the fit needs to know beforehand, in two rounds."""
     sums, grid = _means_and_grid(plan, federation)
-    mean = np.divide(
-        sums.total, sums.present, out=np.zeros_like(sums.total), where=sums.present > 0
-    )
+    mean = joint_mean(sums)
     scatter, by_center = federation.ask_together(
         [CovariateScatter(mean)], each=[IntervalCounts(grid, plan.reading)]
     )
     counts: Counts = reduce(Counts.__add__, by_center.values())
-    _check_sizes(scatter, plan)
-    _check(counts, grid, plan)
-    constant = constant_columns(scatter, mean, sums.patients)
-    # A penalty makes every combination of columns estimable; without one the later ones go.
-    aliased = np.zeros_like(constant) if plan.ridge else aliased_columns(scatter, ~constant)
-    spread = np.sqrt(np.diag(scatter) / max(sums.patients, 1))
-    keep = np.flatnonzero(~constant & ~aliased)
-    setting = Setting(
-        grid,
-        _informative(counts),
-        plan.reading,
-        plan.link,
-        Scaling(keep, mean[keep], spread[keep]),
+    scale = common_scale(
+        mean, scatter, sums.patients, columns=plan.columns, penalised=plan.ridge > 0
     )
-    correlation = scatter[np.ix_(keep, keep)] / np.outer(spread[keep], spread[keep])
-    correlation /= max(sums.patients, 1)
-    return Agreement(setting, counts, by_center, mean, spread, constant, aliased, correlation)
+    _check(counts, grid, plan)
+    setting = Setting(grid, _informative(counts), plan.reading, plan.link, scale.scaling)
+    return Agreement(
+        setting,
+        counts,
+        by_center,
+        mean,
+        scale.spread,
+        scale.constant,
+        scale.aliased,
+        scale.correlation,
+    )
 
 
 def _means_and_grid(plan: Plan, federation: Federation) -> tuple[ColumnSums, TimeGrid]:
@@ -77,11 +72,7 @@ def _means_and_grid(plan: Plan, federation: Federation) -> tuple[ColumnSums, Tim
         question = LongestFollowUp()
     questions = [CovariateSums()] if question is None else [CovariateSums(), question]
     sums, *reply = federation.ask_together(questions)
-    if sums.patients < 2:
-        raise CohortError(
-            f"All centers together have {sums.patients} patient(s).",
-            ["A comparison needs at least two; check the files and the study's rules."],
-        )
+    check_patients(sums)
     if plan.width is None:
         if not reply[0].size:
             raise _no_events(plan)
@@ -94,20 +85,6 @@ def _means_and_grid(plan: Plan, federation: Federation) -> tuple[ColumnSums, Tim
 def _informative(counts: Counts) -> BoolArray:
     """Intervals with an event and with someone who was at risk and did not have it."""
     return np.asarray((counts.events > 0) & (counts.at_risk - counts.events > 1e-9))
-
-
-def _check_sizes(scatter: FloatArray, plan: Plan) -> None:
-    """A number of 1e300 stands for "unknown" somewhere; its square is infinite."""
-    too_large = np.flatnonzero(~np.isfinite(np.diag(scatter)))
-    if too_large.size:
-        raise CohortError(
-            "Some covariates are too large to compute with.",
-            [
-                f"Column '{plan.columns[column]}' has values beyond 1e150 in some center: a "
-                "code for a missing value? Leave such cells empty."
-                for column in too_large.tolist()
-            ],
-        )
 
 
 def _check(counts: Counts, grid: TimeGrid, plan: Plan) -> None:

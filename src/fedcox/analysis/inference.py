@@ -11,9 +11,11 @@ from scipy.special import chdtrc, ndtr
 from fedcox.analysis.agreement import Agreement
 from fedcox.analysis.fitted import NORMAL_975, Coefficient
 from fedcox.analysis.plan import Plan
+from fedcox.errors import NoInferenceError
 from fedcox.solvers.solver import Problem, Solution
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.schur import schur_complement
+from fedcox.survival.weighted_events import WeightedEvents
 
 #: Information that is below rounding counts as this part of the largest.
 _LEAST = 1e-15
@@ -35,10 +37,17 @@ class Inference:
 def infer(agreement: Agreement, problem: Problem, solution: Solution) -> Inference:
     """Invert the expected information on β, as in a generalised linear model on the stack.
 
-    With a ridge the information includes the penalty, as R and lifelines have it.
+    With a ridge the information includes the penalty, as R and lifelines have it. A weighted
+    loss is no likelihood, so there is nothing to infer from it.
     """
+    if isinstance(agreement.setting.link, WeightedEvents):
+        raise NoInferenceError(
+            "Events were weighted, so the loss is no likelihood: its coefficients rank "
+            "patients and have no ratios, intervals or p-values. Fit without weights to get "
+            "those."
+        )
     scaling = agreement.setting.scaling
-    covariance = _inverse(schur_complement(solution.information))
+    covariance = inverse_information(schur_complement(solution.information))
     return Inference(
         scaling.coefficients(solution.beta),
         scaling.covariance(covariance),
@@ -46,7 +55,8 @@ def infer(agreement: Agreement, problem: Problem, solution: Solution) -> Inferen
     )
 
 
-def _inverse(information: FloatArray) -> FloatArray:
+def inverse_information(information: FloatArray) -> FloatArray:
+    """The covariance that an information on β gives, finite even where there is none."""
     if not information.size:
         return information
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from fedcox.federation.ledger import Ledger
 from fedcox.survival.cohort import Cohort
@@ -23,6 +23,9 @@ class Agreed(Protocol):
 
 class AbstractQuery(ABC, Generic[Answer]):
     """Computed where the patients are; combined where they are not."""
+
+    #: Whether the replies give patients away, so that a center answers in experiments only.
+    experimental: ClassVar[bool] = False
 
     @property
     @abstractmethod

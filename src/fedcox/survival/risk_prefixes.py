@@ -22,9 +22,8 @@ from fedcox.survival.risk_set_sums import (
     add_series,
     largest_v,
 )
+from fedcox.survival.weighted_square import weighted_square
 
-#: Rows of the covariates weighted at a time: block and copy fit the second-level cache.
-_BLOCK_ROWS = 1024
 #: How many patients may be summed over one by one in every interval.
 _EXTREME = 64
 #: Digits of the T×P block that a power series must give: nine to find the optimum with, which
@@ -164,19 +163,7 @@ def _curvature(order: RiskOrder, sums: RiskSetSums, detail: Detail) -> Curvature
         beta = weight @ order.covariates**2
         return Curvature(sums.curvature_of_interval, None, beta)
     return Curvature(
-        sums.curvature_of_interval, sums.cross, _weighted_square(order.covariates, weight)
+        sums.curvature_of_interval,
+        sums.cross,
+        weighted_square(order.covariates, np.maximum(weight, 0.0)),
     )
-
-
-def _weighted_square(covariates: FloatArray, weight: FloatArray) -> FloatArray:
-    """Σ_i w_i x_i x_iᵀ, w ≥ 0, block by block: (columns, columns)."""
-    root = np.sqrt(np.maximum(weight, 0.0))[:, None]
-    columns = covariates.shape[1]
-    total = np.zeros((columns, columns))
-    buffer = np.empty((_BLOCK_ROWS, columns))
-    for start in range(0, covariates.shape[0], _BLOCK_ROWS):
-        block = covariates[start : start + _BLOCK_ROWS]
-        rows = buffer[: len(block)]
-        np.multiply(block, root[start : start + _BLOCK_ROWS], out=rows)
-        total += rows.T @ rows
-    return total

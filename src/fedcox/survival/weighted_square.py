@@ -1,0 +1,23 @@
+"""Σ w_i x_i x_iᵀ over patients, block by block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcox.survival.cohort import FloatArray
+
+#: Rows weighted at a time: block and copy fit the second-level cache.
+_BLOCK_ROWS = 1024
+
+
+def weighted_square(covariates: FloatArray, weight: FloatArray) -> FloatArray:
+    """Σ_i w_i x_i x_iᵀ for w ≥ 0 and covariates (patients, columns): (columns, columns)."""
+    root = np.sqrt(weight)[:, None]
+    columns = covariates.shape[1]
+    total = np.zeros((columns, columns))
+    buffer = np.empty((min(_BLOCK_ROWS, len(covariates)), columns))
+    for start in range(0, len(covariates), _BLOCK_ROWS):
+        block = covariates[start : start + _BLOCK_ROWS]
+        rows = np.multiply(block, root[start : start + _BLOCK_ROWS], out=buffer[: len(block)])
+        total += rows.T @ rows
+    return total
