@@ -364,7 +364,10 @@ def test_covariates_that_cannot_be_are_refused(covariates: Any, words: str) -> N
             {"outcome": {"time": "t", "event": "e", "event_value": 1, "censored_value": "1.0"}},
             "the same as event_value",
         ),
-        ({"solver": {"method": "fedavg"}}, '"newton", "lbfgs" or "adam" is needed'),
+        (
+            {"solver": {"method": "gradient"}},
+            '"newton", "lbfgs", "adam" or "fedavg" is needed',
+        ),
         ({"solver": {"tolerance": 0}}, "[solver] tolerance: found 0"),
         ({"solver": {"max_rounds": 2.5}}, "[solver] max_rounds: found 2.5; a whole number"),
         ({"solver": {"speed": 1}}, "[solver] speed: unknown key"),

@@ -163,7 +163,7 @@ class DiscreteTimeCox:
             f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}."
             for name, allowed in (
                 ("link", LINKS),
-                ("solver", SOLVERS),
+                ("solver", ("newton", "lbfgs", "adam")),  # the others need several centers
                 ("censored_interval", ("include", "exclude", "half")),
             )
             if getattr(self, name) not in allowed

@@ -9,6 +9,7 @@ import numpy as np
 from fedcox.analysis.agreement import Agreement
 from fedcox.analysis.fitted import Notice
 from fedcox.analysis.plan import Plan
+from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.solver import Solution
 
 _NAMES_SHOWN = 12
@@ -17,15 +18,31 @@ _NAMES_SHOWN = 12
 def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notice, ...]:
     """Every warning of a fit, in the order in which they matter."""
     return (
-        *_not_converged(solution),
+        *_approximate(plan),
+        *_not_converged(plan, solution),
         *_separation(plan, agreement, solution),
         *_columns(plan, agreement),
         *_intervals(agreement),
     )
 
 
-def _not_converged(solution: Solution) -> list[Notice]:
-    if solution.converged:
+def _approximate(plan: Plan) -> list[Notice]:
+    if not isinstance(plan.solver, FederatedAveraging):
+        return []
+    return [
+        Notice(
+            "ApproximateSolverWarning",
+            "Federated averaging takes the mean of where every center's own steps lead. That "
+            "is near the optimum over all patients where centers are alike. Where they are "
+            "not, it is off by more than the standard errors show. For the pooled result use "
+            'method = "newton" or "lbfgs".',
+        )
+    ]
+
+
+def _not_converged(plan: Plan, solution: Solution) -> list[Notice]:
+    # More rounds of federated averaging lead nowhere else: its own notice says what does.
+    if solution.converged or isinstance(plan.solver, FederatedAveraging):
         return []
     return [
         Notice(

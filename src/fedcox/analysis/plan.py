@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedcox.solvers.adam import Adam
+from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver
@@ -15,10 +16,11 @@ from fedcox.survival.time_grid import CensoredInterval
 if TYPE_CHECKING:
     from fedcox.analysis.study import Study
 
-SOLVERS: dict[str, type[Newton | LBFGS | Adam]] = {
+SOLVERS: dict[str, type[Newton | LBFGS | Adam | FederatedAveraging]] = {
     "newton": Newton,
     "lbfgs": LBFGS,
     "adam": Adam,
+    "fedavg": FederatedAveraging,
 }
 
 

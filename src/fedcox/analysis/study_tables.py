@@ -127,6 +127,16 @@ class AdamSolver(Table):
     seed: Annotated[int, Field(ge=0)] = 0
 
 
+class FedavgSolver(Table):
+    """Steps of every center's own, then their mean: near the pooled optimum, not at it."""
+
+    method: Literal["fedavg"]
+    learning_rate: Positive = 0.2
+    rounds: AtLeastOne = 100
+    local_steps: AtLeastOne = 5
+    descent: Literal["scaled", "sgd", "adam"] = "scaled"
+
+
 def _newton_if_unnamed(solver: object) -> object:
     return {"method": "newton", **solver} if isinstance(solver, Mapping) else solver
 
@@ -135,13 +145,16 @@ SOLVERS: Mapping[str, type[Table]] = {
     "newton": NewtonSolver,
     "lbfgs": LbfgsSolver,
     "adam": AdamSolver,
+    "fedavg": FedavgSolver,
 }
 COVARIATES: Mapping[str, type[Table]] = {
     "number": NumberCovariate,
     "category": CategoryCovariate,
 }
 Solver = Annotated[
-    Annotated[NewtonSolver | LbfgsSolver | AdamSolver, Field(discriminator="method")],
+    Annotated[
+        NewtonSolver | LbfgsSolver | AdamSolver | FedavgSolver, Field(discriminator="method")
+    ],
     BeforeValidator(_newton_if_unnamed),
 ]
 Covariate = Annotated[NumberCovariate | CategoryCovariate, Field(discriminator="type")]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 from fedcox.survival.cohort import BoolArray, Cohort
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.preparation import PreparedPatients, prepare
 from fedcox.survival.scaling import Scaling
+from fedcox.survival.single_cells import SingleCells, single_cells
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 
 
@@ -28,8 +30,11 @@ class Setting:
     _prepared: WeakKeyDictionary[Cohort, PreparedPatients] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
+    _cells: WeakKeyDictionary[Cohort, SingleCells] = field(
+        default_factory=WeakKeyDictionary, repr=False
+    )
 
-    @property
+    @cached_property
     def intervals(self) -> int:
         """How many intervals are fitted."""
         return int(self.active.sum())
@@ -40,8 +45,9 @@ class Setting:
 
     @property
     def numbers(self) -> int:
-        """How many numbers describe this setting: grid, active intervals, scale, two names."""
-        return self.grid.numbers + int(self.active.size) + self.scaling.numbers + 2
+        """How many numbers describe this setting: its parts, and the name of the reading."""
+        parts = self.grid.numbers, int(self.active.size), self.scaling.numbers
+        return sum(parts) + self.link.numbers + 1
 
     def prepared(self, cohort: Cohort) -> PreparedPatients:
         """The cohort ready to be summed over, made at the first question and kept."""
@@ -52,3 +58,11 @@ class Setting:
             )
             self._prepared[cohort] = prepared
         return prepared
+
+    def cells(self, cohort: Cohort) -> SingleCells:
+        """The cohort ready for single cells to be looked at, made and kept likewise."""
+        cells = self._cells.get(cohort)
+        if cells is None:
+            cells = single_cells(cohort, self.grid, self.reading, self.active, self.scaling)
+            self._cells[cohort] = cells
+        return cells

@@ -8,18 +8,15 @@ import numpy as np
 
 from fedcox.federation.batch import PatientBatch
 from fedcox.federation.query import Federation
+from fedcox.solvers.cooling import cooled
 from fedcox.solvers.solver import AbstractSolver, Problem, Solution, Step, Watcher, judged
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
+from fedcox.survival.descent import AdamDescent
 
-_FIRST_MOMENT = 0.9
-_SECOND_MOMENT = 0.999
-_EPSILON = 1e-8
 #: Decrement that counts as the optimum: every coefficient within a hundredth of its standard
 #: error.
 _CLOSE = 1e-4
-#: The part of the run, at its end, over which the learning rate falls to zero.
-_COOLING = 0.5
 
 
 @dataclass(frozen=True)
@@ -40,19 +37,13 @@ class Adam(AbstractSolver):
     ) -> Solution:
         intervals = problem.alpha.size
         point = np.concatenate([problem.alpha, problem.beta])
-        first, second = np.zeros_like(point), np.zeros_like(point)
+        descent = AdamDescent(point.size)
         steps: list[Step] = []
-        loss, gradient = np.nan, np.zeros_like(point)
         for number in range(1, self.steps + 1):
-            loss, gradient = self._mean(federation, problem, point, number)
-            first += (1.0 - _FIRST_MOMENT) * (gradient - first)
-            second += (1.0 - _SECOND_MOMENT) * (gradient**2 - second)
-            direction = (first / (1.0 - _FIRST_MOMENT**number)) / (
-                np.sqrt(second / (1.0 - _SECOND_MOMENT**number)) + _EPSILON
-            )
+            loss, gradient = self._mean(federation, problem, point.copy(), number)
             steps.append(Step(loss * problem.patients, None))
             watch(steps[-1])
-            point = point - self._rate(number) * direction
+            descent.step(point, gradient, cooled(self.learning_rate, number, self.steps))
         alpha, beta = point[:intervals], point[intervals:]
         last, converged = judged(federation, problem, alpha, beta, close=_CLOSE)
         return Solution.at(alpha, beta, last, converged, steps)
@@ -72,7 +63,3 @@ class Adam(AbstractSolver):
         gradient = np.concatenate([summed.alpha, summed.beta]) / people
         gradient[intervals:] += ridge * beta
         return summed.loss / people + 0.5 * float(ridge @ beta**2), gradient
-
-    def _rate(self, number: int) -> float:
-        left = (self.steps - number + 1) / (_COOLING * self.steps)
-        return self.learning_rate * min(1.0, left)

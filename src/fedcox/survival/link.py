@@ -40,6 +40,8 @@ class AbstractLink(ABC):
 
     name: str
     ratio_name: str
+    #: how many numbers describe it to a center: its name, if nothing else.
+    numbers = 1
     #: c_1, c_2, … of f, and up to which v that many terms are exact to rounding.
     series: FloatArray
     series_radius: float

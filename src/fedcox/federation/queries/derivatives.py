@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcox.federation.batch import PatientBatch
+from fedcox.federation.batch import CellBatch, PatientBatch
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import Cohort, FloatArray
@@ -13,17 +13,20 @@ from fedcox.survival.derivatives import Derivatives, Detail
 
 @dataclass(frozen=True, eq=False)
 class DerivativesAt(AbstractSumQuery[Derivatives]):
-    """Sums over a center's patients, or over its share of a batch."""
+    """Sums over a center's patients, or over its share of a batch.
+
+    A batch of cells is for training by gradients; no curvature comes with it.
+    """
 
     agreed: Setting
     alpha: FloatArray
     beta: FloatArray
     detail: Detail
-    batch: PatientBatch | None = None
+    batch: PatientBatch | CellBatch | None = None
 
     @property
     def name(self) -> str:
-        batch = "" if self.batch is None else " of a batch"
+        batch = "" if self.batch is None else f" of {self.batch.name}"
         return f"{self.detail.value}{batch}"
 
     @property
@@ -35,10 +38,19 @@ class DerivativesAt(AbstractSumQuery[Derivatives]):
         return self.agreed
 
     def answer(self, cohort: Cohort) -> Derivatives:
+        if isinstance(self.batch, CellBatch):
+            return self._of_cells(cohort, self.batch)
         patients = self.agreed.prepared(cohort)
         if self.batch is not None:
             patients = patients.draw(self.batch.numbers())
         return patients.derivatives(self.agreed.link, self.alpha, self.beta, self.detail)
+
+    def _of_cells(self, cohort: Cohort, batch: CellBatch) -> Derivatives:
+        if self.detail is not Detail.GRADIENT:
+            raise ValueError("A batch of cells has a gradient and no curvature.")
+        cells = self.agreed.cells(cohort)
+        chosen = cells.among(*batch.pairs())
+        return cells.gradient(self.agreed.link, chosen, self.alpha, self.beta)
 
     def combine(self, left: Derivatives, right: Derivatives) -> Derivatives:
         return left + right

@@ -1,0 +1,68 @@
+"""How a gradient moves a point: straight down, or by Adam's steps of even size."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import numpy as np
+
+from fedcox.survival.cohort import FloatArray
+
+_FIRST_MOMENT = 0.9
+_SECOND_MOMENT = 0.999
+_EPSILON = 1e-8
+
+
+class AbstractDescent(ABC):
+    """Moves one point, step by step, in place."""
+
+    def __init__(self, size: int) -> None:
+        self._change = np.empty(size)
+
+    @abstractmethod
+    def step(self, point: FloatArray, gradient: FloatArray, rate: float) -> None:
+        """Move `point` against the gradient of the loss there."""
+
+
+class GradientDescent(AbstractDescent):
+    """Straight down the gradient, `rate` times as far as it is long."""
+
+    def step(self, point: FloatArray, gradient: FloatArray, rate: float) -> None:
+        np.multiply(gradient, rate, out=self._change)
+        point -= self._change
+
+
+class AdamDescent(AbstractDescent):
+    """Kingma and Ba (2015), with their constants: each coordinate moves by about `rate`."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self._first = np.zeros(size)
+        self._second = np.zeros(size)
+        self._steps = 0
+
+    def step(self, point: FloatArray, gradient: FloatArray, rate: float) -> None:
+        first, second, change = self._first, self._second, self._change
+        self._steps += 1
+        np.subtract(gradient, first, out=change)
+        change *= 1.0 - _FIRST_MOMENT
+        first += change
+        np.multiply(gradient, gradient, out=change)
+        change -= second
+        change *= 1.0 - _SECOND_MOMENT
+        second += change
+        # Both moments start at zero; dividing by what they miss is done to numbers, not arrays.
+        missing = (1.0 - _SECOND_MOMENT**self._steps) ** 0.5
+        np.sqrt(second, out=change)
+        change += _EPSILON * missing
+        np.divide(first, change, out=change)
+        change *= rate * missing / (1.0 - _FIRST_MOMENT**self._steps)
+        point -= change
+
+
+DescentName = Literal["adam", "sgd"]
+DESCENTS: dict[DescentName, type[AbstractDescent]] = {
+    "adam": AdamDescent,
+    "sgd": GradientDescent,
+}

@@ -1,0 +1,82 @@
+"""A link whose events count more than once: the label-balanced loss.
+
+Most cells are without an event. Weighting the few with one by the ratio of cells without to
+cells with an event gives both kinds the same say in the loss (the paper, appendix C). What is
+minimised is then no likelihood: it ranks patients, and has no ratios or standard errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.link import AbstractLink, Terms
+
+
+@dataclass(frozen=True)
+class WeightedEvents(AbstractLink):
+    """`link` with every event counted `weight` times.
+
+    Calls itself canonical so that its information is the observed Hessian, the only curvature
+    a loss that is no likelihood has.
+    """
+
+    link: AbstractLink
+    weight: float
+
+    canonical = True
+    numbers = 2
+    ratio_name = "score of a weighted loss"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.link.name
+
+    @property
+    def series(self) -> FloatArray:  # type: ignore[override]
+        return self.link.series
+
+    @property
+    def series_radius(self) -> float:  # type: ignore[override]
+        return self.link.series_radius
+
+    @property
+    def information_series(self) -> FloatArray:  # type: ignore[override]
+        return self.link.information_series
+
+    @property
+    def information_radius(self) -> float:  # type: ignore[override]
+        return self.link.information_radius
+
+    def cost(self, v: FloatArray) -> FloatArray:
+        return self.link.cost(v)
+
+    def at_risk(self, v: FloatArray) -> Terms:
+        return self.link.at_risk(v)
+
+    def at_risk_sum(
+        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+    ) -> tuple[float, FloatArray, FloatArray]:
+        return self.link.at_risk_sum(v, room)
+
+    def event(self, v: FloatArray) -> Terms:
+        cost, slope, curvature = self.link.event(v)
+        return Terms(self.weight * cost, self.weight * slope, self.weight * curvature)
+
+    def information(self, v: FloatArray) -> FloatArray:
+        return self.link.information(v)
+
+    def hazard(self, theta: FloatArray) -> FloatArray:
+        return self.link.hazard(theta)
+
+    def intercept(self, hazard: FloatArray) -> FloatArray:
+        """The θ that is best for cells of which the share `hazard` have the event."""
+        weighted = self.weight * hazard
+        return self.link.intercept(weighted / (1.0 - hazard + weighted))
+
+    def null_loss(self, at_risk: FloatArray, events: FloatArray) -> float:
+        """The weighted loss without covariates, at its optimum."""
+        more = (self.weight - 1.0) * events
+        return self.link.null_loss(np.asarray(at_risk + more), np.asarray(events + more))
