@@ -1,0 +1,78 @@
+"""Categories to indicators, as the published table of BRCA has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedcox.data.tcga.clinical import CATEGORIES
+from fedcox.data.tcga.recipe import covariates
+from fedcox.errors import InputError
+from tests.data.tcga import made_up
+
+
+def table(**columns: Sequence[str | None]) -> pd.DataFrame:
+    return pd.DataFrame(columns, dtype=object)
+
+
+def test_indicators_are_those_of_pandas_without_the_rare_ones() -> None:
+    fields = made_up.patients()[["age_at_index", *CATEGORIES]]
+    built = covariates(fields)
+    dummies = pd.get_dummies(fields[list(CATEGORIES)], drop_first=True, dtype="int64")
+    wanted = dummies.loc[:, dummies.mean() >= 0.05]
+    pd.testing.assert_frame_equal(built.frame.drop(columns="age_at_index"), wanted)
+    assert built.rare == tuple(dummies.columns[dummies.mean() < 0.05])
+    np.testing.assert_array_equal(
+        built.frame["age_at_index"], fields["age_at_index"].astype(float)
+    )
+
+
+def test_the_first_level_is_dropped_before_rare_ones_are() -> None:
+    """Capital letters come first; the reference stays what it is, however rare."""
+    race = ["Z"] + ["a"] * 49 + ["b"] * 48 + ["c"] * 2
+    built = covariates(table(race=race))
+    assert list(built.frame) == ["race_a", "race_b"]
+    assert built.rare == ("race_c",)
+
+
+@pytest.mark.parametrize(("patients", "kept"), [(4, False), (5, True)])
+def test_one_patient_in_twenty_is_enough(patients: int, kept: bool) -> None:
+    gender = ["male"] * patients + ["female"] * (100 - patients)
+    assert ("gender_male" in covariates(table(gender=gender)).frame) is kept
+
+
+def test_not_reported_is_a_level_and_no_value_is_none() -> None:
+    race = ["asian", "not reported", "white", None] * 5
+    frame = covariates(table(race=race)).frame
+    assert list(frame) == ["race_not reported", "race_white"]
+    assert frame.iloc[3].sum() == 0
+    assert frame.sum().tolist() == [5, 5]
+
+
+def test_a_field_without_two_levels_has_no_indicator() -> None:
+    frame = covariates(table(race=["white"] * 4, gender=[None] * 4, ethnicity=["a", "b"] * 2))
+    assert list(frame.frame) == ["ethnicity_b"]
+
+
+def test_tumor_stage_is_the_pathologic_stage_in_small_letters() -> None:
+    stage = ["Stage IIA", "Stage X", None, "Stage I"] * 3
+    frame = covariates(table(ajcc_pathologic_stage=stage)).frame
+    assert [name for name in frame if str(name).startswith("tumor_stage")] == [
+        "tumor_stage_stage i",
+        "tumor_stage_stage iia",
+        "tumor_stage_stage x",
+    ]
+    own = covariates(table(ajcc_pathologic_stage=stage, tumor_stage=["p", "q"] * 6)).frame
+    assert "tumor_stage_q" in own
+    assert "tumor_stage_stage i" not in own
+
+
+def test_a_missing_age_stays_missing_and_a_wrong_one_is_counted_but_not_shown() -> None:
+    frame = covariates(table(age_at_index=["61", None, "47.5"])).frame
+    np.testing.assert_array_equal(frame["age_at_index"], [61, np.nan, 47.5])
+    with pytest.raises(InputError, match=r"age_at_index: 2 cells are not") as raised:
+        covariates(table(age_at_index=["61", "sixty-one", "forty"]))
+    assert "sixty" not in str(raised.value)
