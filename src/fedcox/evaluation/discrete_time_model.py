@@ -1,0 +1,126 @@
+"""The discrete-time model of a comparison: agreed on by the centers, ready to be trained.
+
+Covariates are standardised over all centers, so that one learning rate suits every column; a
+missing value counts as the mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.analysis.agreement import Agreement, agree
+from fedcox.analysis.plan import Plan
+from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
+from fedcox.evaluation.traffic import Traffic
+from fedcox.federation.query import Federation
+from fedcox.federation.setting import Setting
+from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
+from fedcox.solvers.newton import Newton
+from fedcox.solvers.sampling import CellSampler
+from fedcox.solvers.solver import Problem
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.link import LINKS, AbstractLink
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.weighted_events import WeightedEvents
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteTimeModel:
+    """Grid, link, scale and counts of all training patients."""
+
+    federation: Federation
+    mark: tuple[int, int]  # of the ledger, before the first question
+    setting: Setting
+    patients: int
+    at_risk: FloatArray  # (fitted intervals,) halves count one half
+    events: FloatArray  # (fitted intervals,)
+    mean: FloatArray  # (columns,)
+    ridge: float
+
+    @classmethod
+    def agreed(
+        cls, federation: Federation, recipe: Recipe, columns: int, *, every_column: bool
+    ) -> DiscreteTimeModel:
+        """Two rounds: sums and grid, then scatter and counts.
+
+        With `every_column` those that repeat others stay: training from zero shares their
+        effect among them. An exact optimum without a ridge exists only without them.
+        """
+        mark = federation.ledger.mark()
+        names = tuple(f"x{number}" for number in range(1, columns + 1))
+        link = LINKS[recipe.link]
+        plan = Plan(
+            names,
+            link,
+            recipe.censored_interval,
+            recipe.width,
+            recipe.horizon,
+            recipe.ridge,
+            Newton(),
+        )
+        agreement = agree(plan, federation)
+        setting, counts = agreement.setting, agreement.counts
+        at_risk, events = counts.at_risk[setting.active], counts.events[setting.active]
+        if recipe.balanced:
+            link = balanced(link, at_risk, events)
+        scaling = _all_that_vary(agreement) if every_column else setting.scaling
+        return cls(
+            federation,
+            mark,
+            Setting(setting.grid, setting.active, setting.reading, link, scaling),
+            counts.patients,
+            at_risk,
+            events,
+            agreement.mean,
+            recipe.ridge,
+        )
+
+    @property
+    def cells(self) -> float:
+        """How many cells of fitted intervals there are, halves as one half."""
+        return float(self.at_risk.sum())
+
+    def problem(self, *, alpha: FloatArray | None = None) -> Problem:
+        """From no effects, and from `alpha` or the observed share of events per interval."""
+        setting = self.setting
+        if alpha is None:
+            alpha = setting.link.intercept(self.events / self.at_risk)
+        return Problem(
+            DiscreteTimeLoss(setting),
+            alpha,
+            np.zeros(setting.columns),
+            self.ridge / setting.scaling.spread**2,
+            self.patients,
+            float(self.events.sum()),
+        )
+
+    def sampler(self, size: int, seed: int) -> CellSampler:
+        """Batches of about `size` cells."""
+        return CellSampler.of_size(size, self.setting, self.patients, self.cells, seed)
+
+    def trained(self, beta: FloatArray, notes: tuple[str, ...] = ()) -> Trained:
+        """The risk of these coefficients, and what it took to find them."""
+        scaling = self.setting.scaling
+        coefficients = np.zeros(self.mean.size)
+        coefficients[scaling.keep] = scaling.coefficients(beta)
+        traffic = Traffic.since(self.federation.ledger, self.mark)
+        return Trained(
+            (LinearRisk(coefficients, self.mean),),
+            notes,
+            traffic.rounds,
+            traffic.bytes_up,
+            traffic.bytes_down,
+        )
+
+
+def balanced(link: AbstractLink, at_risk: FloatArray, events: FloatArray) -> WeightedEvents:
+    """Events weighted by the ratio of cells without to cells with one, over all centers."""
+    with_event = float(events.sum())
+    return WeightedEvents(link, (float(at_risk.sum()) - with_event) / with_event)
+
+
+def _all_that_vary(agreement: Agreement) -> Scaling:
+    keep = np.flatnonzero(~agreement.constant)
+    return Scaling(keep, agreement.mean[keep], agreement.spread[keep])

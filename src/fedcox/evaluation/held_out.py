@@ -1,0 +1,138 @@
+"""How good is a scheme on patients it has not seen? Train on some, judge on the rest.
+
+The c-index is Harrell's on true times, over the test patients of all centers together. A scheme
+that gives several models, one for each center, has the mean of their indices.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+from time import perf_counter
+
+import numpy as np
+
+from fedcox.engines.in_process import InProcess
+from fedcox.errors import CohortError, FedcoxWarning
+from fedcox.evaluation.folds import TestSet
+from fedcox.evaluation.problem import chosen, renumbered
+from fedcox.evaluation.scheme import AbstractScheme, Recipe, RiskModel, Trained
+from fedcox.survival.cohort import Cohort
+from fedcox.survival.concordance import concordance_index
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A scheme on one test set; `c_index` None and a sentence in `notes` where it has none."""
+
+    c_index: float | None
+    patients: int
+    events: int
+    trained_on: int
+    seconds: float
+    rounds: int
+    bytes_up: int
+    bytes_down: int
+    notes: tuple[str, ...]
+
+
+def judge(
+    scheme: AbstractScheme,
+    cohorts: Mapping[str, Cohort],
+    test_set: TestSet,
+    recipe: Recipe,
+    *,
+    seed: int,
+) -> Judgement:
+    """Train on everybody outside the test set, and compare the risks of those inside.
+
+    Patients that cannot be trained on or compared – no event among them, say – are no error
+    here: the index is None and the notes say why.
+    """
+    federation = training_federation(cohorts, test_set)
+    tested = held_out_patients(cohorts, test_set)
+    trained, seconds = _trained(scheme, federation, recipe, seed)
+    c_index, why = mean_index(trained.models, tested)
+    return Judgement(
+        c_index,
+        patients=tested.patients,
+        events=int(tested.event.sum()),
+        trained_on=sum(center.cohort.patients for center in federation.centers),
+        seconds=seconds,
+        rounds=trained.rounds,
+        bytes_up=trained.bytes_up,
+        bytes_down=trained.bytes_down,
+        notes=(*trained.notes, *why),
+    )
+
+
+def training_federation(cohorts: Mapping[str, Cohort], test_set: TestSet) -> InProcess:
+    """The centers without their test patients, and without centers that have no others.
+
+    Patients keep the order of their numbers and are numbered through again, so a batch drawn
+    over the training patients does not depend on the centers they lie in.
+    """
+    parts = {name: chosen(cohort, ~test_set[name]) for name, cohort in cohorts.items()}
+    return InProcess.from_cohorts(
+        {name: part for name, part in renumbered(parts).items() if part.patients}
+    )
+
+
+def held_out_patients(cohorts: Mapping[str, Cohort], test_set: TestSet) -> Cohort:
+    """The test patients of all centers together."""
+    parts = [chosen(cohorts[name], test_set[name]) for name in sorted(cohorts)]
+    return Cohort(
+        np.concatenate([part.covariates for part in parts]),
+        np.concatenate([part.time for part in parts]),
+        np.concatenate([part.event for part in parts]),
+    )
+
+
+def mean_index(
+    models: tuple[RiskModel, ...], patients: Cohort
+) -> tuple[float | None, tuple[str, ...]]:
+    """The mean of the models' c-indices, or None and why there is none."""
+    if not models:
+        return None, ("No model could be trained.",)
+    try:
+        found = [
+            concordance_index(patients.time, patients.event, model.risk(patients.covariates))
+            for model in models
+        ]
+    except CohortError as error:
+        return None, (_told(error),)
+    indices = [one.index for one in found if one.index is not None]
+    if not indices:
+        return None, (_incomparable(patients),)
+    return fmean(indices), ()
+
+
+def _trained(
+    scheme: AbstractScheme, federation: InProcess, recipe: Recipe, seed: int
+) -> tuple[Trained, float]:
+    """What was learned, with every warning of fedcox among its notes, and the seconds."""
+    start = perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FedcoxWarning)
+        try:
+            trained = scheme.train(federation, recipe, seed)
+        except CohortError as error:
+            trained = Trained((), notes=(_told(error),))
+    seconds = perf_counter() - start
+    heard = [str(one.message) for one in caught if issubclass(one.category, FedcoxWarning)]
+    for other in caught:
+        if not issubclass(other.category, FedcoxWarning):
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    return replace(trained, notes=tuple(dict.fromkeys([*trained.notes, *heard]))), seconds
+
+
+def _told(error: CohortError) -> str:
+    return " ".join([error.subject, *error.faults])
+
+
+def _incomparable(patients: Cohort) -> str:
+    if not patients.event.any():
+        return "The test set has no event, so there is no c-index."
+    return "No two patients of the test set can be compared, so there is no c-index."

@@ -1,0 +1,93 @@
+"""The paper's section 6.2: four cancers of TCGA in regions, by folds and by left-out region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from fedcox.evaluation.experiment import Experiment
+from fedcox.evaluation.problem import FixedPatients
+from fedcox.evaluation.reproduction import Claim, Compared, Panel, Reproduction, mean_of
+from fedcox.evaluation.scheme import Recipe
+from fedcox.evaluation.schemes import SCHEMES
+from fedcox.survival.cohort import Cohort
+
+_PAPER = ("BOOST", "N-FL", "DT-FL")
+_EXACT = ("DT-FL-NEWTON",)
+#: Months as intervals, batches of 5000 cells, events weighted (appendix C).
+RECIPE = Recipe(
+    width=30.0,
+    link="logit",
+    censored_interval="exclude",
+    balanced=True,
+    cell_batches=1000,
+    cell_batch_size=5000,
+)
+QUICK = replace(RECIPE, batches=1000, cell_batches=300)
+
+
+class Patients(Protocol):
+    """A table of one cancer, as `fedcox.data.tcga.read_tcga` makes it."""
+
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+    def cohorts(self) -> dict[str, Cohort]: ...
+
+
+def tcga(tables: Mapping[str, Patients], *, quick: bool) -> Reproduction:
+    """Every cancer of `tables`, at the paper's sizes, or with one run of few batches."""
+    recipe = QUICK if quick else RECIPE
+    runs = 1 if quick else 20
+    panels = tuple(
+        Panel(
+            name=cancer.lower(),
+            title=cancer,
+            experiment=Experiment(
+                name=f"TCGA {cancer}",
+                problem=FixedPatients.of(table.cohorts()),
+                schemes=tuple(SCHEMES[name] for name in (*_PAPER, *_EXACT)),
+                recipe=recipe,
+                folds=5,
+                left_out=True,
+                seeds=tuple(range(runs)),
+            ),
+            unit="days",
+            notes=tuple(f"{cancer}: {note}" for note in table.notes),
+        )
+        for cancer, table in tables.items()
+    )
+    return Reproduction(
+        name="tcga",
+        title="Four cancers of TCGA",
+        lead=(
+            "The paper's section 6.2 and figure 3: regions as centers, schemes judged on folds "
+            "from all centers and on a center that took no part in training."
+        ),
+        panels=panels,
+        claims=_claims,
+        reference="BOOST",
+    )
+
+
+def _claims(compared: Compared) -> tuple[Claim, ...]:
+    """No significant difference: the interval of each paired difference holds zero."""
+    claims = []
+    for (panel, evaluation), comparison in compared.items():
+        where = f"{panel.upper()}, {evaluation}"
+        for reference in ("BOOST", "N-FL"):
+            found = comparison.difference("DT-FL", reference)
+            if found is None or found.mean is None or found.low is None or found.high is None:
+                measured, held = "no interval", False
+            else:
+                measured = f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+                held = found.low <= 0.0 <= found.high
+            claims.append(
+                Claim(f"{where}: DT-FL does not differ from {reference}.", measured, held)
+            )
+        mean = mean_of(comparison, "DT-FL")
+        claims.append(
+            Claim(f"{where}: DT-FL is better than chance.", f"c-index {mean:.3f}", mean > 0.5)
+        )
+    return tuple(claims)
