@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from fedcox.reports.axis import equal_width, nice_step, power_ticks, ratio_axis, time_ticks
+from fedcox.reports.axis import (
+    equal_width,
+    nice_step,
+    plain_axis,
+    power_ticks,
+    powers_axis,
+    ratio_axis,
+    ratios_axis,
+    time_ticks,
+)
 
 
 def test_ticks_of_equal_intervals_are_interval_ends() -> None:
@@ -68,3 +77,49 @@ def test_powers_of_ten_hold_the_values() -> None:
     assert 10.0**first <= 3e-13
     assert 10.0**last >= 250.0
     assert 3 <= len(labelled) <= 7
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.613, 0.742],
+        [0.5, 0.5],
+        [-3.2, 7.9],
+        [0.3, 0.6, 0.9],
+        [1e-9, 2e-9],
+        [1200.0, 98_000.0],
+    ],
+)
+def test_a_plain_axis_holds_its_values_between_round_ends(values: list[float]) -> None:
+    axis = plain_axis(values)
+    assert axis.low <= min(values) + 1e-12
+    assert axis.high >= max(values) - 1e-12
+    assert [axis.ticks[0].place, axis.ticks[-1].place] == [0.0, 100.0]
+    assert 2 <= len(axis.ticks) <= 7
+    assert len({tick.label for tick in axis.ticks}) == len(axis.ticks)
+
+
+def test_round_values_are_the_ends_of_a_plain_axis() -> None:
+    axis = plain_axis([0.1, 0.3], most=2)  # 0.3 / 0.1 is a little below 3 in doubles
+    assert (axis.low, axis.high) == pytest.approx((0.1, 0.3))
+
+
+def test_labels_stand_at_their_own_values() -> None:
+    for axis in (plain_axis([0.61, 0.74]), ratios_axis([0.2, 3.1]), ratios_axis([0.97, 1.1])):
+        for tick in axis.ticks:
+            assert axis.place(float(tick.label)) == pytest.approx(tick.place, abs=0.02)
+
+
+def test_a_power_axis_goes_from_power_to_power() -> None:
+    axis = powers_axis([30.0, 72_072.0])
+    assert (axis.low, axis.high) == (10.0, 100_000.0)
+    assert axis.place(1000.0) == 50.0
+    assert [tick.label for tick in axis.ticks] == ["10¹", "10²", "10³", "10⁴", "10⁵"]
+
+
+def test_ratios_far_apart_stand_on_a_logarithmic_axis() -> None:
+    axis = ratios_axis([0.22, 3.1])
+    assert axis.logarithmic
+    assert [tick.label for tick in axis.ticks] == ["0.2", "0.5", "1", "2", "5"]
+    assert axis.place(1.0) == pytest.approx(50.0)
+    assert not ratios_axis([0.9, 1.2]).logarithmic

@@ -19,7 +19,7 @@ def test_the_decrement_falls_on_a_logarithmic_axis() -> None:
     figure = convergence_figure(examples.lung())
     assert figure is not None
     assert figure.quantity == "decrement"
-    places = numbers(figure.line)
+    places = numbers(figure.plot.lines[0].path)
     assert places[1::2] == sorted(places[1::2])
     assert min(places) >= 0
     assert max(places) <= 1000
@@ -30,15 +30,15 @@ def test_a_solver_without_decrement_shows_its_loss() -> None:
     figure = convergence_figure(replace(examples.lung(), convergence=rows))
     assert figure is not None
     assert figure.quantity == "loss"
-    assert figure.dots == ""
-    assert len(numbers(figure.line)) == 2 * MOST_ROUNDS
+    assert figure.plot.lines[0].dots == ""
+    assert len(numbers(figure.plot.lines[0].path)) == 2 * MOST_ROUNDS
 
 
 def test_zero_and_missing_numbers_are_left_out_of_the_line() -> None:
     rows = (RoundRow(1, 5.0, 3.0), RoundRow(2, 4.0, 0.0), RoundRow(3, math.nan, math.nan))
     figure = convergence_figure(replace(examples.lung(), convergence=rows))
     assert figure is not None
-    assert len(numbers(figure.line)) == 2
+    assert len(numbers(figure.plot.lines[0].path)) == 2
 
 
 def test_one_round_of_constant_loss_has_an_axis() -> None:
@@ -46,7 +46,7 @@ def test_one_round_of_constant_loss_has_an_axis() -> None:
         replace(examples.lung(), convergence=(RoundRow(1, 7.0, None), RoundRow(2, 7.0, None)))
     )
     assert figure is not None
-    assert len(figure.y_ticks) >= 2
+    assert len(figure.plot.y_ticks) >= 2
 
 
 def test_no_rounds_no_figure() -> None:

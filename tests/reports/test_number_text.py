@@ -15,6 +15,7 @@ from fedcox.reports.number_text import (
     ratio_decimals,
     ratio_text,
     short_text,
+    signed_text,
 )
 
 
@@ -103,3 +104,21 @@ def test_shares_read_as_per_cent() -> None:
 
 def test_powers_of_ten_have_raised_exponents() -> None:
     assert [power_text(power) for power in (3, 0, -12)] == ["10³", "10⁰", "10⁻¹²"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0123, "+0.012"),
+        (-0.0123, "−0.012"),
+        (0.0004, "0.000"),
+        (-0.0004, "0.000"),
+        (0.0, "0.000"),
+        (None, "–"),
+        (math.nan, "–"),
+    ],
+)
+def test_differences_have_a_sign_unless_they_round_to_zero(
+    value: float | None, text: str
+) -> None:
+    assert signed_text(value) == text

@@ -1,14 +1,14 @@
-"""Where the ticks of an axis go: plain, ratio and powers-of-ten axes."""
+"""Where values and ticks go on an axis: plain, ratio and logarithmic axes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedcox.reports.number_text import ratio_text, short_text
+from fedcox.reports.number_text import power_text, ratio_text, short_text
 from fedcox.survival.cohort import FloatArray
 
 MOST_STEPS = 5
@@ -22,6 +22,28 @@ class Tick:
 
     place: float
     label: str
+
+
+@dataclass(frozen=True)
+class ValueAxis:
+    """An axis from `low` to `high`, in logs where `logarithmic`."""
+
+    low: float
+    high: float
+    ticks: tuple[Tick, ...]
+    logarithmic: bool = False
+
+    def place(self, value: float) -> float:
+        """Per cent of the length from the low end."""
+        low, high = self.low, self.high
+        if self.logarithmic:
+            low, high, value = math.log(low), math.log(high), math.log(value)
+        return round(100 * (value - low) / (high - low), 2)
+
+    def with_ticks(self, values: Sequence[tuple[float, str]]) -> ValueAxis:
+        """The same axis with labelled values."""
+        ticks = tuple(Tick(self.place(value), label) for value, label in values)
+        return replace(self, ticks=ticks)
 
 
 @dataclass(frozen=True)
@@ -128,6 +150,40 @@ def power_ticks(low: float, high: float, *, most: int = 6) -> tuple[int, int, tu
     last = max(last, first + 1)
     step = math.ceil((last - first) / most)
     return first, last, tuple(power for power in range(first, last + 1) if power % step == 0)
+
+
+def plain_axis(values: Sequence[float], *, most: int = 4) -> ValueAxis:
+    """An axis around the values, with about `most` steps between round ends."""
+    low, high = min(values), max(values)
+    if high - low <= 1e-9 * max(1.0, abs(high)):  # one value: room on either side
+        low, high = low - 0.05 * (abs(low) or 1.0), high + 0.05 * (abs(high) or 1.0)
+    step = nice_step(high - low, most)
+    first = math.floor(low / step + 1e-9)
+    last = max(math.ceil(high / step - 1e-9), first + 1)
+    ticks = [(step * i, short_text(step * i)) for i in range(first, last + 1)]
+    return ValueAxis(step * first, step * last, ()).with_ticks(ticks)
+
+
+def powers_axis(values: Sequence[float], *, most: int = 6) -> ValueAxis:
+    """A logarithmic axis between powers of ten around the values, all above zero."""
+    first, last, powers = power_ticks(min(values), max(values), most=most)
+    ticks = [(10.0**power, power_text(power)) for power in powers]
+    return ValueAxis(10.0**first, 10.0**last, (), logarithmic=True).with_ticks(ticks)
+
+
+def ratios_axis(ratios: Sequence[float]) -> ValueAxis:
+    """An axis for ratios, all above zero: plain where they are alike, else logarithmic."""
+    low, high = min(ratios), max(ratios)
+    if high < 3 * low:
+        return plain_axis(ratios)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    marks = [
+        factor * 10.0**power for power in range(first, last + 1) for factor in (1.0, 2.0, 5.0)
+    ]
+    bottom = max(mark for mark in marks if mark <= low * (1 + 1e-9))
+    top = min(mark for mark in marks if mark >= high * (1 - 1e-9))
+    shown = [(mark, short_text(mark)) for mark in marks if bottom <= mark <= top]
+    return ValueAxis(bottom, top, (), logarithmic=True).with_ticks(shown)
 
 
 def time_tick_marks(ticks: Sequence[float], last: float) -> tuple[Tick, ...]:

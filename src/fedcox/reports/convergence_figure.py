@@ -9,23 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.analysis.fitted import FittedStudy
-from fedcox.reports.axis import Tick, nice_step, power_ticks
-from fedcox.reports.number_text import count_text, finite, power_text, short_text
+from fedcox.reports.axis import ValueAxis, nice_step, plain_axis, powers_axis
+from fedcox.reports.line_plot import Line, LinePlot, line_plot
+from fedcox.reports.number_text import count_text, finite
 
 MOST_ROUNDS = 200
-MOST_DOTS = 40
 
 
 @dataclass(frozen=True)
 class ConvergenceFigure:
-    """A line in a square of 1000 by 1000 units; `quantity` names the vertical axis."""
+    """One line over the rounds; `quantity` names the vertical axis."""
 
     quantity: str
-    line: str
-    dots: str
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
-    alt: str
+    plot: LinePlot
 
 
 def convergence_figure(fitted: FittedStudy) -> ConvergenceFigure | None:
@@ -33,16 +29,11 @@ def convergence_figure(fitted: FittedStudy) -> ConvergenceFigure | None:
     decrements = _known([(row.round, row.decrement) for row in fitted.convergence])
     falling = [(number, value) for number, value in decrements if value > 0]
     if falling:
-        values = [value for _, value in falling]
-        bottom, top, powers = power_ticks(min(values), max(values))
-        ticks = [(float(power), power_text(power)) for power in powers]
-        points = [(number, math.log10(value)) for number, value in falling]
-        return _figure("decrement", points, (bottom, top), ticks, _alt("decrement", falling))
+        return _figure("decrement", falling, powers_axis([value for _, value in falling]))
     losses = _known([(row.round, row.loss) for row in fitted.convergence])
     if not losses:
         return None
-    ticks = _plain_ticks(losses)
-    return _figure("loss", losses, (ticks[0][0], ticks[-1][0]), ticks, _alt("loss", losses))
+    return _figure("loss", losses, plain_axis([value for _, value in losses]))
 
 
 def _known(points: Sequence[tuple[int, float | None]]) -> list[tuple[int, float]]:
@@ -57,42 +48,12 @@ def _alt(quantity: str, points: Sequence[tuple[int, float]]) -> str:
     )
 
 
-def _plain_ticks(points: Sequence[tuple[int, float]]) -> list[tuple[float, str]]:
-    low, high = min(value for _, value in points), max(value for _, value in points)
-    step = nice_step(max(high - low, 1e-9 * max(1.0, abs(high))), 4)
-    first = math.floor(low / step)
-    last = max(math.ceil(high / step), first + 1)
-    return [(step * i, short_text(step * i)) for i in range(first, last + 1)]
-
-
 def _figure(
-    quantity: str,
-    points: Sequence[tuple[int, float]],
-    limits: tuple[float, float],
-    ticks: Sequence[tuple[float, str]],
-    alt: str,
+    quantity: str, points: Sequence[tuple[int, float]], values: ValueAxis
 ) -> ConvergenceFigure:
-    points = _thinned(points)
-    bottom, top = limits
-    first, last = points[0][0], max(points[-1][0], points[0][0] + 1)
-    places = [
-        (
-            round(1000 * (number - first) / (last - first)),
-            round(1000 * (top - value) / (top - bottom)),
-        )
-        for number, value in points
-    ]
-    return ConvergenceFigure(
-        quantity=quantity,
-        line="M" + "L".join(f"{x} {y}" for x, y in places),
-        dots="".join(f"M{x} {y}h0" for x, y in places) if len(places) <= MOST_DOTS else "",
-        x_ticks=_round_ticks(first, last),
-        y_ticks=tuple(
-            Tick(round(100 * (top - value) / (top - bottom), 2), label)
-            for value, label in ticks
-        ),
-        alt=alt,
-    )
+    shown = Line(quantity, _thinned(points))
+    plot = line_plot([shown], _rounds_axis(points), values, alt=_alt(quantity, points))
+    return ConvergenceFigure(quantity, plot)
 
 
 def _thinned(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
@@ -102,10 +63,10 @@ def _thinned(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     return [points[i] for i in keep]
 
 
-def _round_ticks(first: int, last: int) -> tuple[Tick, ...]:
+def _rounds_axis(points: Sequence[tuple[int, float]]) -> ValueAxis:
+    first, last = points[0][0], max(points[-1][0], points[0][0] + 1)
     step = max(1, round(nice_step(last - first, 8)))
     start = first if last - first <= 8 else math.ceil(first / step) * step
-    return tuple(
-        Tick(round(100 * (number - first) / (last - first), 2), count_text(number))
-        for number in range(start, last + 1, step)
+    return ValueAxis(first, last, ()).with_ticks(
+        [(number, count_text(number)) for number in range(start, last + 1, step)]
     )

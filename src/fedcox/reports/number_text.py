@@ -58,6 +58,17 @@ def ratio_text(ratio: float | None, decimals: int = 2) -> str:
     return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else decimals}f}"
 
 
+def signed_text(value: float | None, decimals: int = 3) -> str:
+    """A difference with its sign, and none where it rounds to zero."""
+    number = finite(value)
+    if number is None:
+        return DASH
+    text = f"{abs(number):.{decimals}f}"
+    if float(text) == 0:
+        return text
+    return f"+{text}" if number > 0 else f"−{text}"
+
+
 def bytes_text(size: float) -> str:
     """A size in bytes, kB, MB or GB, in steps of a thousand."""
     if size < 1000:

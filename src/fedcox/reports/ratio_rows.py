@@ -28,6 +28,7 @@ WARNING_TITLES: Mapping[str, str] = {
     "EventsOnlyIntervalsWarning": "Intervals in which everyone had the event",
     "SeparationWarning": "A coefficient without a limit",
     "NotConvergedWarning": "The fit did not finish",
+    "ApproximateSolverWarning": "An approximate result",
 }
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from fedcox.analysis.atomic_file import write_atomically
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.convergence_figure import convergence_figure
@@ -22,6 +20,7 @@ from fedcox.reports.number_text import (
     percent_text,
     short_text,
 )
+from fedcox.reports.page import Fact, page_html
 from fedcox.reports.ratio_rows import (
     concordance_text,
     likelihood_ratio_text,
@@ -30,15 +29,6 @@ from fedcox.reports.ratio_rows import (
     warning_title,
 )
 from fedcox.reports.reading_notes import limits
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One number of the page's head, with what it counts and one detail."""
-
-    value: str
-    label: str
-    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,16 +45,8 @@ def write_report(fitted: FittedStudy, path: str | Path) -> None:
 
 
 def report_html(fitted: FittedStudy) -> str:
-    """The page as text. Names of columns and centers are escaped: they come from files."""
-    environment = Environment(
-        loader=PackageLoader("fedcox.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.get_template("report.html.j2")
-    return template.render(page_content(fitted))
+    """The page as text."""
+    return page_html("report.html.j2", page_content(fitted))
 
 
 def page_content(fitted: FittedStudy) -> dict[str, Any]:

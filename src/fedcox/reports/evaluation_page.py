@@ -1,0 +1,250 @@
+"""The page of an evaluation: schemes compared on patients they were not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedcox.analysis.atomic_file import write_atomically
+from fedcox.evaluation.comparison import REPLICATES, Comparison, compare
+from fedcox.evaluation.reproduction import Claim
+from fedcox.evaluation.result import Evaluation, Row
+from fedcox.evaluation.scheme import AbstractScheme
+from fedcox.evaluation.schemes import SCHEMES
+from fedcox.reports.box_figure import BoxPanel, Sample, SamplePanel, box_figure
+from fedcox.reports.evaluation_lines import (
+    PairLine,
+    SchemeLine,
+    against,
+    pair_line,
+    scheme_line,
+)
+from fedcox.reports.number_text import count_text, noun_text, percent_text
+from fedcox.reports.page import Fact, page_html
+from fedcox.reports.times_figure import FEWEST, TimesFigure, times_figure
+from fedcox.survival.cohort import Cohort
+
+EVALUATION_WORDS: dict[Evaluation, str] = {
+    "folds": "folds inside centers",
+    "left out": "one center left out",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedData:
+    """One data set, or one split of it: the rows it gave, and the patients of its centers.
+
+    `drawn_anew` says that every seed simulated patients of its own; `cohorts` are then those
+    of one seed, and may be shown one by one. `expected` holds c-indices known beforehand, by
+    evaluation and scheme.
+    """
+
+    title: str
+    rows: Sequence[Row]
+    cohorts: Mapping[str, Cohort]
+    unit: str
+    drawn_anew: bool = False
+    expected: Mapping[tuple[Evaluation, str], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationPage:
+    """What the page is made from.
+
+    Differences are taken to the scheme `reference`, the first one unless named. `source` is
+    the caption of the expected values, `claims` say what should have come out. `notes` are
+    whole sentences on how it was done.
+    """
+
+    title: str
+    lead: str
+    data: Sequence[EvaluatedData]
+    command: str
+    versions: Mapping[str, str]
+    reference: str | None = None
+    source: str = "expected"
+    claims: Sequence[Claim] = ()
+    notes: Sequence[str] = ()
+    schemes: Mapping[str, AbstractScheme] = field(default_factory=lambda: SCHEMES)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One data set under one evaluation: boxes and table."""
+
+    title: str
+    boxes: BoxPanel
+    reference: str
+    lines: tuple[SchemeLine, ...]
+    pairs: tuple[PairLine, ...]
+    any_expected: bool
+
+
+def write_evaluation_page(page: EvaluationPage, path: str | Path) -> None:
+    """Write the page to `path`, whole or not at all."""
+    write_atomically(path, evaluation_html(page))
+
+
+def evaluation_html(page: EvaluationPage) -> str:
+    """The page as text."""
+    compared = [
+        (data, comparison)
+        for data in page.data
+        for comparison in compare(data.rows, drawn_anew=data.drawn_anew)
+    ]
+    both = len({comparison.evaluation for _, comparison in compared}) > 1
+    boxes = box_figure([_samples(page, data, found, both=both) for data, found in compared])
+    content = {
+        "page": page,
+        "facts": _facts(page, [comparison for _, comparison in compared]),
+        "boxes": boxes,
+        "panels": [
+            _panel(page, data, comparison, drawn)
+            for (data, comparison), drawn in zip(compared, boxes.panels, strict=True)
+        ],
+        "intervals": _intervals([comparison for _, comparison in compared]),
+        "times": _times(page),
+        "fewest": FEWEST,
+        "found": _found([comparison for _, comparison in compared]),
+        "schemes": _described(page, compared),
+    }
+    return page_html("evaluation.html.j2", content)
+
+
+def _samples(
+    page: EvaluationPage, data: EvaluatedData, comparison: Comparison, *, both: bool
+) -> SamplePanel:
+    evaluation = comparison.evaluation
+    return SamplePanel(
+        _title(page, data, evaluation, both=both),
+        [
+            Sample(
+                summary.scheme,
+                [
+                    row.c_index
+                    for row in data.rows
+                    if row.evaluation == evaluation
+                    and row.scheme == summary.scheme
+                    and row.c_index is not None
+                ],
+                marked=_federated(page, summary.scheme),
+                expected=data.expected.get((evaluation, summary.scheme)),
+            )
+            for summary in comparison.schemes
+        ],
+    )
+
+
+def _title(
+    page: EvaluationPage, data: EvaluatedData, evaluation: Evaluation, *, both: bool
+) -> str:
+    words = EVALUATION_WORDS[evaluation]
+    if len(page.data) == 1:
+        return words.capitalize()
+    return f"{data.title}: {words}" if both else data.title
+
+
+def _federated(page: EvaluationPage, scheme: str) -> bool:
+    return scheme in page.schemes and page.schemes[scheme].federated
+
+
+def _facts(page: EvaluationPage, compared: Sequence[Comparison]) -> list[Fact]:
+    schemes = {summary.scheme for comparison in compared for summary in comparison.schemes}
+    federated = sum(_federated(page, scheme) for scheme in schemes)
+    sizes = [sum(part.patients for part in data.cohorts.values()) for data in page.data]
+    events = sum(int(part.event.sum()) for data in page.data for part in data.cohorts.values())
+    centers = [len(data.cohorts) for data in page.data]
+    runs = max((comparison.seeds for comparison in compared), default=0)
+    rows = sum(len(data.rows) for data in page.data)
+    return [
+        Fact(count_text(len(schemes)), "schemes", f"{federated} of them federated"),
+        Fact(
+            count_text(len(page.data)),
+            "data set" if len(page.data) == 1 else "data sets",
+            ", ".join(data.title for data in page.data),
+        ),
+        Fact(
+            _range(sizes),
+            "patients",
+            f"{percent_text(events / sum(sizes))} with the event" if sum(sizes) else "",
+        ),
+        Fact(_range(centers), "center" if centers == [1] else "centers"),
+        Fact(count_text(runs), "run" if runs == 1 else "runs", "each with its own seed"),
+        Fact(count_text(rows), "c-indices", "one for each scheme and test set"),
+    ]
+
+
+def _range(counts: Sequence[int]) -> str:
+    low, high = min(counts, default=0), max(counts, default=0)
+    return count_text(low) if low == high else f"{count_text(low)}–{count_text(high)}"
+
+
+def _panel(
+    page: EvaluationPage, data: EvaluatedData, comparison: Comparison, drawn: BoxPanel
+) -> Panel:
+    names = [summary.scheme for summary in comparison.schemes]
+    reference = page.reference if page.reference in names else names[0]
+    lines = tuple(
+        scheme_line(
+            summary,
+            against(comparison, summary.scheme, reference),
+            federated=_federated(page, summary.scheme),
+            expected=data.expected.get((comparison.evaluation, summary.scheme)),
+        )
+        for summary in comparison.schemes
+    )
+    return Panel(
+        drawn.title,
+        drawn,
+        reference,
+        lines,
+        tuple(pair_line(difference) for difference in comparison.differences),
+        any_expected=any(line.expected for line in lines),
+    )
+
+
+def _intervals(compared: Sequence[Comparison]) -> list[str]:
+    """What the intervals rest on; by evaluation, where that differs."""
+    kinds = {comparison.evaluation: comparison.replicates for comparison in compared}
+    if len(set(kinds.values())) == 1:
+        return [REPLICATES[kind] for kind in set(kinds.values())]
+    return [
+        f"{EVALUATION_WORDS[evaluation].capitalize()}: {REPLICATES[kind]}"
+        for evaluation, kind in kinds.items()
+    ]
+
+
+def _times(page: EvaluationPage) -> list[tuple[str, TimesFigure, bool]]:
+    return [
+        (
+            data.title,
+            times_figure(data.cohorts, unit=data.unit, fewest=1 if data.drawn_anew else FEWEST),
+            data.drawn_anew,
+        )
+        for data in page.data
+        if any(cohort.patients for cohort in data.cohorts.values())
+    ]
+
+
+def _found(compared: Sequence[Comparison]) -> list[str]:
+    """What the schemes had to say, each sentence once."""
+    times: dict[tuple[str, str], int] = {}
+    for comparison in compared:
+        for note in comparison.notes:
+            key = note.scheme, note.text
+            times[key] = times.get(key, 0) + note.test_sets
+    return [
+        f"{scheme}, on {noun_text(count, 'test set')}: {text}"
+        for (scheme, text), count in times.items()
+    ]
+
+
+def _described(
+    page: EvaluationPage, compared: Sequence[tuple[EvaluatedData, Comparison]]
+) -> list[tuple[str, str]]:
+    """What each scheme is, for those that are known."""
+    names = dict.fromkeys(
+        summary.scheme for _, comparison in compared for summary in comparison.schemes
+    )
+    return [(name, page.schemes[name].summary) for name in names if name in page.schemes]

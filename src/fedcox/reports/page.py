@@ -1,0 +1,30 @@
+"""How a page is made: one HTML file that needs nothing else, from a template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One number of a page's head, with what it counts and one detail."""
+
+    value: str
+    label: str
+    detail: str = ""
+
+
+def page_html(template: str, content: Mapping[str, Any]) -> str:
+    """The page as text. Everything placed on it is escaped: names come from files."""
+    environment = Environment(
+        loader=PackageLoader("fedcox.reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(content)

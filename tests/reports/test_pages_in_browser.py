@@ -1,0 +1,81 @@
+"""The pages of evaluations in a real browser: they fit a phone, know dark and light, print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedcox.reports.appendix_page import appendix_html
+from fedcox.reports.communication_page import communication_html
+from fedcox.reports.evaluation_page import evaluation_html
+from tests import evaluation_examples as examples
+from tests.reports.browser import CHROMIUM, brightness, browse, measure
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+
+
+def pages() -> dict[str, str]:
+    return {
+        "two splits": evaluation_html(examples.two_splits()),
+        "four cancers": evaluation_html(examples.four_cancers()),
+        "own study": evaluation_html(examples.own_study()),
+        "communication": communication_html(examples.communication(), command="fedcox"),
+        "appendix": appendix_html(examples.appendix(), command="fedcox"),
+    }
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return measure(pages(), tmp_path_factory.mktemp("light"), "light")
+
+
+@pytest.fixture(scope="module")
+def dark(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return measure(pages(), tmp_path_factory.mktemp("dark"), "dark")
+
+
+def test_nothing_is_wider_than_the_screen(light: list[dict[str, Any]]) -> None:
+    assert len(light) == 2 * len(pages())
+    for page in light:
+        assert page["scroll"] <= page["width"], page
+        assert page["height"] > 1000
+
+
+def test_no_two_labels_of_an_axis_overlap(light: list[dict[str, Any]]) -> None:
+    for page in light:
+        assert page["overlaps"] == [], page
+
+
+def test_everything_is_drawn(light: list[dict[str, Any]]) -> None:
+    for page in light:
+        dots = {"two splits": 200 - 4, "four cancers": 4 * 3 * 9, "own study": 10}
+        curves = {"communication": 2 * (4 + 5), "appendix": 4 * 6}
+        assert page["dots"] == dots.get(page["name"], 0)
+        assert page["curves"] == curves.get(page["name"], 0)
+
+
+def test_the_pages_make_no_request(light: list[dict[str, Any]]) -> None:
+    assert [page["loaded"] for page in light] == [0] * len(light)
+
+
+def test_the_pages_follow_the_readers_dark_or_light(
+    light: list[dict[str, Any]], dark: list[dict[str, Any]]
+) -> None:
+    for page in light:
+        assert brightness(page["ground"]) > 200
+        assert brightness(page["ink"]) < 80
+    for page in dark:
+        assert brightness(page["ground"]) < 50
+        assert brightness(page["ink"]) > 200
+
+
+def test_a_page_prints(tmp_path: Path) -> None:
+    address = tmp_path / "evaluation.html"
+    address.write_text(evaluation_html(examples.two_splits()), encoding="utf-8")
+    browse(tmp_path, address, f"--print-to-pdf={tmp_path / 'evaluation.pdf'}")
+    pdf = (tmp_path / "evaluation.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 5
