@@ -10,7 +10,7 @@ _EXTRAS = {
     "private": ("dp-accounting", "cryptography"),
     "deep": ("torch", "safetensors"),
     "slides": ("openslide-python", "h5py", "pillow"),
-    "experiments": ("lifelines", "xgboost", "openpyxl"),
+    "experiments": ("xgboost", "openpyxl"),
 }
 
 
@@ -55,15 +55,19 @@ def doctor() -> None:
 
 
 _ABSENT = "not installed"
+#: Other names under which a package may be installed.
+_ALSO = {"xgboost": "xgboost-cpu"}
 
 
 def _found(name: str) -> str:
     from importlib.metadata import PackageNotFoundError, version
 
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return _ABSENT
+    for known in (name, _ALSO.get(name, name)):
+        try:
+            return version(known)
+        except PackageNotFoundError:
+            continue
+    return _ABSENT
 
 
 def pooled_difference() -> float:

@@ -9,9 +9,11 @@ import typer
 from fedcox.cli.check import check
 from fedcox.cli.demo import demo
 from fedcox.cli.doctor import doctor
+from fedcox.cli.evaluate import evaluate
 from fedcox.cli.fit import fit
 from fedcox.cli.predict import predict
 from fedcox.cli.report import report
+from fedcox.cli.reproduce import reproduce
 from fedcox.cli.simulate import simulate
 from fedcox.errors import InputError
 
@@ -28,8 +30,9 @@ app = typer.Typer(
     over all of them.
     """,
 )
-for command in (demo, simulate, check, fit, predict, report, doctor):
+for command in (demo, simulate, check, fit, predict, evaluate, report, doctor):
     app.command()(command)
+app.add_typer(reproduce)
 
 
 def _version(value: bool) -> None:
