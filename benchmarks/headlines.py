@@ -87,6 +87,23 @@ class ExtraMemory:
 
 
 @dataclass(frozen=True)
+class ExtraMegabytes:
+    """The entrant's extra memory below so many megabytes, powers of ten."""
+
+    problem: str
+    megabytes: float
+    entrant: str
+
+    def judge(self, results: Results) -> Headline:
+        target = f"{PROBLEMS[self.problem].title}: under {self.megabytes:g} MB of extra memory"
+        result = results.get((self.problem, self.entrant))
+        if result is None or result.extra_mib is None:
+            return Headline(target, "–", None)
+        used = result.extra_mib * 2**20 / 1e6
+        return Headline(target, f"{used:.3g} MB", used < self.megabytes)
+
+
+@dataclass(frozen=True)
 class StandardErrors:
     """Every fit of ours comes with standard errors."""
 
@@ -107,8 +124,11 @@ PROMISES = (
     AtLeast("hundred_thousand_all_times", "lifelines", 12),
     AtLeast("hundred_thousand_all_times", "r_coxph", 1),
     AtLeast("million", "r_coxph", 4),
+    AtLeast("cox_wide", "lifelines", 3, ("fedcox_cox",)),
     ExtraMemory("million", 1.5),
     StandardErrors(),
+    AtLeast("paper_training", "torch_training", 1, ("fedcox_training",)),
+    ExtraMegabytes("paper_training", 300, "fedcox_training"),
     AtLeast("concordance_million", "lifelines_concordance", 5, ("fedcox_concordance",)),
     AtMost(
         "thousand_centers",

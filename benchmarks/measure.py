@@ -9,7 +9,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,17 @@ def measure(contender: Contender, problem: Problem, patients: Patients) -> Outco
         contender.prepare(problem, patients.first(_WARM_UP_PATIENTS))()
     run = contender.prepare(problem, patients)
     outcome, measurement = _measured(run)
+    if problem.task == "training":
+        # Training ends before the optimum: how well it ranks says whether it trained at all.
+        outcome = replace(outcome, concordance=_concordance(outcome, patients))
     return outcome if outcome.measurement else outcome.measured(measurement)
+
+
+def _concordance(outcome: Outcome, patients: Patients) -> float | None:
+    from fedcox.survival.concordance import concordance_index
+
+    risk = patients.covariates @ np.array(outcome.coefficients)
+    return concordance_index(patients.time, patients.event, risk).index
 
 
 def _measured(run: Callable[[], Outcome]) -> tuple[Outcome, Measurement]:
@@ -95,7 +105,7 @@ def main() -> None:
     problem = problem.quick() if given.quick else problem
     contender = CONTENDERS[given.contender]
     _stay_on_one_core()
-    patients = read_patients(given.folder, with_covariates=problem.task == "fit")
+    patients = read_patients(given.folder, with_covariates=problem.task != "concordance")
     outcome = measure(contender, problem, patients)
     versions = {**contender.versions(), **outcome.versions}
     print(json.dumps({**asdict(outcome), "versions": versions}))

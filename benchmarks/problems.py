@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-Task = Literal["fit", "concordance", "imports"]
+Task = Literal["fit", "training", "concordance", "imports"]
 
 FOLLOW_UP_DAYS = 900.0  # nobody is followed longer, see `patients.simulate`
 _QUICK = 25
+_PATIENTS_PER_COLUMN = 40
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Problem:
     """One table of the benchmark.
 
     `intervals` equal intervals cover the follow-up; None stands for every distinct event time.
+    Training takes `batches` of `batch_size` stacked rows.
     `baselines` are the contenders that the others are divided by, `left_out` says why a
     contender that could run does not. The best of `repeats` runs counts, each in a process of
     its own.
@@ -31,6 +33,8 @@ class Problem:
     columns: int = 50
     intervals: int | None = 30
     centers: int = 1
+    batches: int = 0
+    batch_size: int = 100
     repeats: int = 5
     left_out: Mapping[str, str] = field(default_factory=dict)
 
@@ -49,7 +53,10 @@ class Problem:
         return replace(
             self,
             patients=self.patients // _QUICK,
+            # Fewer patients have an optimum for fewer columns only.
+            columns=min(self.columns, self.patients // _QUICK // _PATIENTS_PER_COLUMN),
             centers=max(1, self.centers // _QUICK),
+            batches=self.batches // _QUICK,
             repeats=1,
         )
 
@@ -97,6 +104,26 @@ PROBLEMS: Mapping[str, Problem] = {
             centers=1000,
             contenders=(*_ONE_CENTER, *_CENTERS),
             baselines=_ONE_CENTER,
+        ),
+        Problem(
+            name="cox_wide",
+            title="Cox's model, 5000 patients × 200 covariates",
+            patients=5000,
+            columns=200,
+            intervals=None,
+            contenders=("fedcox_cox", *_COX),
+            baselines=("fedcox_cox",),
+        ),
+        Problem(
+            name="paper_training",
+            title="5000 patients × 200 covariates, every event time, 5000 batches of 100 rows",
+            task="training",
+            patients=5000,
+            columns=200,
+            intervals=None,
+            batches=5000,
+            contenders=("fedcox_training", "torch_training"),
+            baselines=("fedcox_training",),
         ),
         Problem(
             name="concordance_million",

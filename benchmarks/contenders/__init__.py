@@ -8,6 +8,7 @@ from functools import partial
 from benchmarks.contenders import (
     lifelines,
     ours,
+    pytorch,
     r_coxph,
     scikit_survival,
     stacked_sklearn,
@@ -40,6 +41,7 @@ def _ours() -> dict[str, Contender]:
 
 CONTENDERS: Mapping[str, Contender] = {
     **_ours(),
+    "fedcox_cox": Contender("fedcox Cox", ours.prepare_cox, distribution="fedcox", model="cox"),
     "lifelines": Contender(
         "lifelines", lifelines.prepare, distribution="lifelines", model="cox"
     ),
@@ -59,6 +61,8 @@ CONTENDERS: Mapping[str, Contender] = {
         model="logit",
     ),
     "r_coxph": Contender("R coxph.fit", r_coxph.prepare, program="Rscript", model="cox"),
+    "fedcox_training": Contender("fedcox DT-FL", ours.prepare_training, distribution="fedcox"),
+    "torch_training": Contender("PyTorch, stacked rows", pytorch.prepare, distribution="torch"),
     "fedcox_concordance": Contender("fedcox", ours.prepare_concordance, distribution="fedcox"),
     "lifelines_concordance": Contender(
         "lifelines", lifelines.prepare_concordance, distribution="lifelines"

@@ -1,4 +1,4 @@
-"""fedcox: the estimator, a study over many centers, the c-index."""
+"""fedcox: the estimator, a study over many centers, Cox's model, training, the c-index."""
 
 from __future__ import annotations
 
@@ -57,6 +57,48 @@ def prepare_centers(
             rounds=fitted.rounds,
             bytes_up=fitted.bytes_up,
             bytes_down=fitted.bytes_down,
+        )
+
+    return run
+
+
+def prepare_cox(problem: Problem, patients: Patients) -> Callable[[], Outcome]:
+    """Fit Cox's model on all patients in one center."""
+    from fedcox.analysis.cox import fit_cox
+
+    def run() -> Outcome:
+        cohort = fedcox.Cohort(patients.covariates, patients.time, patients.event)
+        found = fit_cox(fedcox.InProcess.from_cohorts({"all": cohort}))
+        return Outcome(
+            coefficients=found.coefficients.tolist(),
+            standard_errors=found.standard_errors.tolist(),
+            rounds=found.rounds,
+            bytes_up=found.bytes_up,
+            bytes_down=found.bytes_down,
+        )
+
+    return run
+
+
+def prepare_training(problem: Problem, patients: Patients) -> Callable[[], Outcome]:
+    """Train the paper's scheme on patients in one center."""
+    from fedcox.evaluation.scheme import LinearRisk, Recipe
+    from fedcox.evaluation.schemes.discrete_time import DiscreteTime
+
+    cohort = fedcox.Cohort(patients.covariates, patients.time, patients.event)
+    federation = fedcox.InProcess.from_cohorts({"all": cohort})
+    recipe = Recipe(cell_batches=problem.batches, cell_batch_size=problem.batch_size)
+
+    def run() -> Outcome:
+        trained = DiscreteTime().train(federation, recipe, seed=0)
+        (model,) = trained.models
+        if not isinstance(model, LinearRisk):
+            raise TypeError("The discrete-time model is linear.")
+        return Outcome(
+            coefficients=model.coefficients.tolist(),
+            rounds=trained.rounds,
+            bytes_up=trained.bytes_up,
+            bytes_down=trained.bytes_down,
         )
 
     return run

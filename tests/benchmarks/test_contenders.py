@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from benchmarks.contenders import CONTENDERS
+from benchmarks.contenders.pytorch import stacked_indices
 from benchmarks.measure import measure
 from benchmarks.patients import Patients, simulate
 from benchmarks.problems import PROBLEMS, Problem
 from benchmarks.reference import optimum
+from fedcox.survival.cohort import Cohort
+from fedcox.survival.concordance import concordance_index
+from fedcox.survival.person_periods import stack
+from fedcox.survival.time_grid import TimeGrid
 
 # scikit-learn stops at a gradient of 1e-6 per row; the others go on to the optimum.
 TOLERANCE = {"stacked_sklearn": 1e-2}
@@ -26,7 +31,12 @@ def small(name: str) -> Problem:
 
 FITS = [
     (problem, name)
-    for problem in ("hundred_thousand", "hundred_thousand_all_times", "thousand_centers")
+    for problem in (
+        "hundred_thousand",
+        "hundred_thousand_all_times",
+        "thousand_centers",
+        "cox_wide",
+    )
     for name in PROBLEMS[problem].contenders
 ]
 
@@ -46,11 +56,34 @@ def test_every_contender_reaches_its_reference(
     outcome = measure(contender, problem, patients)
     expected = optimum(patients, model, problem.width).coefficients
     # Every event time: the discrete model comes near Cox's, and is not it.
-    discrete = problem.intervals is None and contender.distribution == "fedcox"
+    discrete = problem.intervals is None and contender.model != "cox"
     tolerance = 0.05 if discrete else TOLERANCE.get(name, 1e-6)
     assert outcome.coefficients == pytest.approx(expected.tolist(), abs=tolerance)
     assert outcome.measurement is not None
     assert outcome.measurement.seconds > 0
+
+
+def test_both_trainings_learn_to_rank(patients: Patients) -> None:
+    problem = replace(small("paper_training"), batches=1500)
+    truth = concordance_index(patients.time, patients.event, patients.log_risk).index
+    assert truth is not None
+    for name in problem.contenders:
+        if CONTENDERS[name].unavailable() is not None:
+            continue
+        found = measure(CONTENDERS[name], problem, patients).concordance
+        assert found == pytest.approx(truth, abs=0.02)
+
+
+def test_the_rows_that_pytorch_gets_are_those_of_the_stack(patients: Patients) -> None:
+    patient, interval, event = stacked_indices(patients)
+    rows = stack(
+        Cohort(patients.covariates, patients.time, patients.event),
+        TimeGrid.at_events(patients.time[patients.event]),
+        "include",
+    )
+    assert patient.tolist() == rows.patient.tolist()
+    assert interval.tolist() == rows.interval.tolist()
+    assert event.tolist() == rows.event.tolist()
 
 
 def test_both_concordances_are_the_same_number(patients: Patients) -> None:

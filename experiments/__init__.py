@@ -1,0 +1,1 @@
+"""The paper, rerun: stored results, and the tables made from them."""

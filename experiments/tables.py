@@ -1,0 +1,117 @@
+"""Every number of this folder's README, made from the stored runs.
+
+`python -m experiments.tables` writes the README's tables and the values that
+`fedcox reproduce` draws beside its own; a test compares both with what is stored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+README = HERE / "README.md"
+EXPECTED = HERE.parent / "src" / "fedcox" / "evaluation" / "expected.json"
+#: Stored runs: folder, and the reproduction whose expected values they are, if any.
+RUNS: Mapping[str, str | None] = {
+    "synthetic": "synthetic",
+    "synthetic-population": "synthetic, population",
+    "tcga": "tcga",
+}
+_TITLES = {"folds": "folds inside centers", "left out": "one center left out"}
+
+
+def stored(run: str) -> dict[str, Any]:
+    """The summary of a stored run."""
+    file = HERE / "results" / run / "reproduction.json"
+    record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return record
+
+
+def expected() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """Mean c-indices by reproduction, panel, evaluation and scheme, to four digits."""
+    found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for run, name in RUNS.items():
+        if name is None:
+            continue
+        panels = found.setdefault(name, {})
+        for comparison in stored(run)["comparisons"]:
+            panels.setdefault(comparison["panel"], {})[comparison["evaluation"]] = {
+                scheme["scheme"]: round(scheme["mean"], 4)
+                for scheme in comparison["schemes"]
+                if scheme["mean"] is not None
+            }
+    return found
+
+
+def index_table(run: str, evaluation: str) -> list[str]:
+    """Mean ± standard deviation: a row for each scheme, a column for each panel."""
+    comparisons = [
+        comparison
+        for comparison in stored(run)["comparisons"]
+        if comparison["evaluation"] == evaluation
+    ]
+    schemes = [scheme["scheme"] for scheme in comparisons[0]["schemes"]]
+    rows = [
+        [scheme, *(_mean(comparison, scheme) for comparison in comparisons)]
+        for scheme in schemes
+    ]
+    heads = [_TITLES[evaluation], *(comparison["panel"] for comparison in comparisons)]
+    return _markdown(heads, rows)
+
+
+def claim_table(run: str) -> list[str]:
+    """What the paper says, and what was found."""
+    rows = [
+        [claim["statement"], claim["measured"], "yes" if claim["held"] else "**no**"]
+        for claim in stored(run)["claims"]
+    ]
+    return _markdown(["the paper's statement", "measured", "held"], rows)
+
+
+def run_block(run: str) -> str:
+    """All that the README shows of one run."""
+    record = stored(run)
+    evaluations = dict.fromkeys(found["evaluation"] for found in record["comparisons"])
+    lines: list[str] = []
+    for evaluation in evaluations:
+        lines += [*index_table(run, evaluation), ""]
+    lines += [*claim_table(run), "", f"`{record['command']}`"]
+    return "\n".join(lines)
+
+
+def with_tables(text: str) -> str:
+    """The README with every block between its markers made anew."""
+    for run in RUNS:
+        pattern = re.compile(rf"(<!-- {run} -->\n).*?\n?<!-- end -->", re.DOTALL)
+        around = pattern.search(text)
+        if around is None:
+            raise ValueError(f"The README needs the marker <!-- {run} -->.")
+        start, stop = around.span()
+        text = text[:start] + around[1] + run_block(run) + "\n<!-- end -->" + text[stop:]
+    return text
+
+
+def expected_text() -> str:
+    """The file of expected values."""
+    return json.dumps(expected(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _mean(comparison: Mapping[str, Any], name: str) -> str:
+    for scheme in comparison["schemes"]:
+        if scheme["scheme"] == name and scheme["mean"] is not None:
+            return f"{scheme['mean']:.3f} ± {scheme['sd']:.3f}"
+    return "–"
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["---"] + ["---"] * (len(heads) - 1)
+    return [f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows)]
+
+
+if __name__ == "__main__":
+    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
+    EXPECTED.write_text(expected_text(), encoding="utf-8")
