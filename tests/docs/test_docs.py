@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 from fedcox.analysis.fit import fit
 from fedcox.analysis.fit_file import fit_text
@@ -140,11 +141,19 @@ def test_the_page_of_commands_is_what_help_prints() -> None:
 def test_the_page_of_commands_has_all_of_them() -> None:
     from fedcox.cli.main import app
 
-    named = [
+    named = _names(app)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        name = str(group.typer_instance.info.name)
+        named += [name, *(f"{name} {command}" for command in _names(group.typer_instance))]
+    assert sorted(named) == sorted(COMMANDS)
+
+
+def _names(app: typer.Typer) -> list[str]:
+    return [
         command.name or getattr(command.callback, "__name__", "")
         for command in app.registered_commands
     ]
-    assert sorted(named) == sorted(COMMANDS)
 
 
 @pytest.fixture(scope="module")
