@@ -83,21 +83,85 @@ def run_block(run: str) -> str:
     return "\n".join(lines)
 
 
+def communication_block() -> str:
+    """What one center sends, at the largest T and P."""
+    record = _study("communication")
+    most, widest = record["times"][-1], record["columns"][-1]
+    rows = [
+        [
+            cost["method"],
+            f"{cost['per_round']['numbers_up']:,}",
+            *_rounds_and_bytes(cost["close"]),
+            *_rounds_and_bytes(cost["stop"]),
+        ]
+        for cost in record["costs"]
+        if (cost["times"], cost["columns"]) == (most, widest)
+    ]
+    heads = [
+        f"T = {most}, P = {widest}",
+        "numbers a round",
+        "rounds to 0.01 s.e.",
+        "kB to 0.01 s.e.",
+        "rounds to its stop",
+        "kB to its stop",
+    ]
+    return "\n".join([*_markdown(heads, rows), "", "`fedcox reproduce communication`"])
+
+
+def appendix_block() -> str:
+    """Length of the coefficients beside Cox's, by censoring, link and reading."""
+    record = _study("appendix-a")
+    widths = (5, 20, 100, 500, None)
+    ratios = {
+        (found["bound"], found["link"], found["reading"], found["intervals"]): found["ratio"]
+        for found in record["approaches"]
+    }
+    kinds = dict.fromkeys(key[:3] for key in ratios)
+    rows = [
+        [", ".join(kind), *(f"{ratios[(*kind, width)]:.3f}" for width in widths)]
+        for kind in kinds
+    ]
+    heads = ["censoring bound, link, reading", *(str(width or "events") for width in widths)]
+    return "\n".join([*_markdown(heads, rows), "", "`fedcox reproduce appendix-a`"])
+
+
+def blocks() -> dict[str, str]:
+    """Every block of the README by the name of its marker."""
+    return {
+        **{run: run_block(run) for run in RUNS},
+        "communication": communication_block(),
+        "appendix-a": appendix_block(),
+    }
+
+
 def with_tables(text: str) -> str:
     """The README with every block between its markers made anew."""
-    for run in RUNS:
+    for run, block in blocks().items():
         pattern = re.compile(rf"(<!-- {run} -->\n).*?\n?<!-- end -->", re.DOTALL)
         around = pattern.search(text)
         if around is None:
             raise ValueError(f"The README needs the marker <!-- {run} -->.")
         start, stop = around.span()
-        text = text[:start] + around[1] + run_block(run) + "\n<!-- end -->" + text[stop:]
+        text = text[:start] + around[1] + block + "\n<!-- end -->" + text[stop:]
     return text
 
 
 def expected_text() -> str:
     """The file of expected values."""
     return json.dumps(expected(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _study(name: str) -> dict[str, Any]:
+    file = HERE / "results" / name / f"{name}.json"
+    record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return record
+
+
+def _rounds_and_bytes(messages: Mapping[str, int] | None) -> tuple[str, str]:
+    if messages is None:
+        return "–", "–"
+    kilobytes = 8 * (messages["numbers_up"] + messages["numbers_down"]) / 1000
+    return f"{messages['rounds']:,}", f"{kilobytes:,.0f}"
 
 
 def _mean(comparison: Mapping[str, Any], name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,9 @@ class FirstColumn(AbstractScheme):
     federated: bool = True
     pause: float = 0.0
 
+    def settings(self) -> dict[str, Any]:
+        return {}  # a pause changes no number
+
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         time.sleep(self.pause)
         return Trained((one_column(columns_of(federation)),), rounds=2, bytes_up=8)
@@ -48,6 +52,9 @@ class Dice(AbstractScheme):
     summary: str = "Chance"
     federated: bool = False
     pause: float = 0.0
+
+    def settings(self) -> dict[str, Any]:
+        return {}  # a pause changes no number
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         time.sleep(self.pause)

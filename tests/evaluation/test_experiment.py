@@ -20,6 +20,7 @@ from fedcox.evaluation.problem import FixedPatients, PaperPatients
 from fedcox.evaluation.result import Row
 from fedcox.evaluation.result_file import read_results
 from fedcox.evaluation.scheme import Recipe
+from fedcox.evaluation.schemes.federated_averaging import FedAvg
 from fedcox.survival.cohort import Cohort
 from tests.evaluation.quick_schemes import Dice, FirstColumn
 from tests.problems import simulated, split
@@ -290,3 +291,30 @@ def test_no_worker_is_no_way_to_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one is the least"):
         run_experiment(experiment(), tmp_path / "rows.jsonl", workers=0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scheme_made_with_other_settings_is_another_experiment(tmp_path: Path) -> None:
+    few = FedAvg(rounds=2, local_steps=1, learning_rate=0.1)
+    run_experiment(experiment(schemes=(few,), seeds=(0,)), tmp_path / "rows.jsonl")
+    other = experiment(schemes=(replace(few, learning_rate=0.01),), seeds=(0,))
+    with pytest.raises(InputError, match="another experiment") as caught:
+        run_experiment(other, tmp_path / "rows.jsonl")
+    assert "learning_rate" in str(caught.value)
+
+
+def test_centers_too_small_for_the_folds_are_told_for_every_seed() -> None:
+    uneven = PaperPatients(300, 3, 5, split="dirichlet", concentration=0.1)
+    smallest = [min(c.patients for c in uneven.cohorts(seed).values()) for seed in range(10)]
+    assert smallest[0] >= 5
+    assert min(smallest) < 5
+    with pytest.raises(InputError) as caught:
+        experiment(problem=uneven, seeds=tuple(range(10)))
+    small = [seed for seed, size in enumerate(smallest) if size < 5]
+    assert all(f"Seed {seed}: " in str(caught.value) for seed in small)
+
+
+def test_left_out_centers_may_have_fewer_runs(tmp_path: Path) -> None:
+    asked = experiment(left_out=True, seeds=(0, 1, 2), left_out_runs=1)
+    rows = run_experiment(asked, tmp_path / "rows.jsonl")
+    assert {row.seed for row in rows if row.evaluation == "left out"} == {0}
+    assert {row.seed for row in rows if row.evaluation == "folds"} == {0, 1, 2}

@@ -6,7 +6,7 @@ from lifelines.utils import concordance_index as lifelines_index
 
 from fedcox.evaluation.folds import center_test_set, fold_numbers, fold_test_set
 from fedcox.evaluation.held_out import held_out_patients, judge, training_federation
-from fedcox.evaluation.scheme import Recipe
+from fedcox.evaluation.scheme import LinearRisk, Recipe
 from fedcox.survival.cohort import Cohort
 from tests.evaluation.quick_schemes import (
     BatchMean,
@@ -135,3 +135,22 @@ def test_a_risk_that_is_no_number_has_no_index() -> None:
     found = judge(Blind(), CENTERS, center_test_set(CENTERS, "center 00"), RECIPE, seed=0)
     assert found.c_index is None
     assert "30 patient(s) have no risk" in found.notes[0]
+
+
+def test_no_scheme_learns_from_what_happens_after_the_horizon() -> None:
+    horizon = float(np.median(WHOLE.time))
+    test_set = {name: np.zeros(part.patients, dtype=np.bool_) for name, part in CENTERS.items()}
+    federation = training_federation(CENTERS, test_set, horizon=horizon)
+    for center in federation.centers:
+        whole, cut = CENTERS[center.name], center.cohort
+        np.testing.assert_array_equal(cut.time, np.minimum(whole.time, horizon))
+        np.testing.assert_array_equal(cut.event, whole.event & (whole.time <= horizon))
+
+
+def test_equal_patients_have_equal_risks_to_the_bit() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(11, 7))
+    for size in range(20, 60):
+        chosen_rows = rng.integers(11, size=size)
+        risks = LinearRisk(rng.normal(size=7), np.zeros(7)).risk(rows[chosen_rows])
+        assert np.unique(risks).size == np.unique(chosen_rows).size

@@ -237,13 +237,11 @@ def _cost(
     method: Method, run: RecordedRun, optimum: RecordedRun, times: int, columns: int
 ) -> Cost:
     # The first question of a fit brings the setting along; the later ones are the usual ones.
-    usual = min(
-        (asked.messages for asked in run.asked if asked.question == method.usual),
-        key=lambda messages: messages.bytes,
-    )
+    asked = [asked.messages for asked in run.asked if asked.question == method.usual]
+    usual = min(asked, key=lambda messages: messages.bytes)
     close, stop = run.until_within(CLOSE, optimum), run.everything
     if method.multiplied:
-        close, stop = None, run.set_up + usual * PAPER_ROUNDS
+        close, stop = None, run.set_up + asked[0] + usual * (PAPER_ROUNDS - 1)
     return Cost(method.name, times, columns, usual, run.set_up, close, stop)
 
 

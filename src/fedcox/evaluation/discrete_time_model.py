@@ -12,15 +12,16 @@ import numpy as np
 
 from fedcox.analysis.agreement import Agreement, agree
 from fedcox.analysis.plan import Plan
+from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
 from fedcox.evaluation.traffic import Traffic
-from fedcox.federation.query import Federation
+from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.setting import Setting
 from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.sampling import CellSampler
 from fedcox.solvers.solver import Problem
-from fedcox.survival.cohort import FloatArray
+from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.weighted_events import WeightedEvents
@@ -30,7 +31,7 @@ from fedcox.survival.weighted_events import WeightedEvents
 class DiscreteTimeModel:
     """Grid, link, scale and counts of all training patients."""
 
-    federation: Federation
+    federation: InProcess
     mark: tuple[int, int]  # of the ledger, before the first question
     setting: Setting
     patients: int
@@ -41,14 +42,22 @@ class DiscreteTimeModel:
 
     @classmethod
     def agreed(
-        cls, federation: Federation, recipe: Recipe, columns: int, *, every_column: bool
+        cls,
+        federation: InProcess,
+        recipe: Recipe,
+        *,
+        every_column: bool,
+        every_interval: bool = False,
     ) -> DiscreteTimeModel:
         """Two rounds: sums and grid, then scatter and counts.
 
-        With `every_column` those that repeat others stay: training from zero shares their
-        effect among them. An exact optimum without a ridge exists only without them.
+        With `every_column` those that repeat others stay: training from zero, or a ridge,
+        shares their effect among them. An exact optimum without a ridge exists only without
+        them. With `every_interval` those without an event stay, as in the paper's stack:
+        training by steps ends long before their baseline is at minus infinity.
         """
         mark = federation.ledger.mark()
+        columns = federation.centers[0].cohort.columns
         names = tuple(f"x{number}" for number in range(1, columns + 1))
         link = LINKS[recipe.link]
         plan = Plan(
@@ -62,17 +71,18 @@ class DiscreteTimeModel:
         )
         agreement = agree(plan, federation)
         setting, counts = agreement.setting, agreement.counts
-        at_risk, events = counts.at_risk[setting.active], counts.events[setting.active]
+        stacked = _up_to_the_last_event(counts)
         if recipe.balanced:
-            link = balanced(link, at_risk, events)
+            link = balanced(link, counts.at_risk[stacked], counts.events[stacked])
+        active = stacked if every_interval else setting.active
         scaling = _all_that_vary(agreement) if every_column else setting.scaling
         return cls(
             federation,
             mark,
-            Setting(setting.grid, setting.active, setting.reading, link, scaling),
+            Setting(setting.grid, active, setting.reading, link, scaling),
             counts.patients,
-            at_risk,
-            events,
+            counts.at_risk[active],
+            counts.events[active],
             agreement.mean,
             recipe.ridge,
         )
@@ -119,6 +129,12 @@ def balanced(link: AbstractLink, at_risk: FloatArray, events: FloatArray) -> Wei
     """Events weighted by the ratio of cells without to cells with one, over all centers."""
     with_event = float(events.sum())
     return WeightedEvents(link, (float(at_risk.sum()) - with_event) / with_event)
+
+
+def _up_to_the_last_event(counts: Counts) -> BoolArray:
+    """The intervals of the paper's stack: with anybody at risk, events or not."""
+    last = int(np.flatnonzero(counts.events)[-1])
+    return np.asarray((counts.at_risk > 0) & (np.arange(counts.at_risk.size) <= last))
 
 
 def _all_that_vary(agreement: Agreement) -> Scaling:

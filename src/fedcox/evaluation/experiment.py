@@ -54,7 +54,9 @@ class Experiment:
     """Everything that determines the rows.
 
     `folds` None does without folds; `left_out` leaves out one center at a time. Each is
-    repeated for every seed. All faults are raised at once, before anything is run.
+    repeated for every seed, but left-out centers for the first `left_out_runs` of them if that
+    is given: their test sets do not change, only what a scheme draws. All faults are raised at
+    once, before anything is run.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Experiment:
     folds: int | None = 5
     left_out: bool = False
     seeds: tuple[int, ...] = (0,)
+    left_out_runs: int | None = None
 
     def __post_init__(self) -> None:
         faults = [*self._plan_faults(), *self._patient_faults()]
@@ -95,7 +98,7 @@ class Experiment:
             return
         cohorts = self._first_cohorts
         if self.folds is not None:
-            yield from fold_faults(cohorts, self.folds)
+            yield from self._fold_faults(self.folds)
         if self.left_out:
             yield from left_out_faults(cohorts)
         if not any(cohort.event.any() for cohort in cohorts.values()):
@@ -103,6 +106,14 @@ class Experiment:
                 "No center has an event, so there is nothing to learn; check the study's "
                 "event column and event_value against the files."
             )
+
+    def _fold_faults(self, folds: int) -> Iterator[str]:
+        """Centers too small for the folds, in any run where patients are drawn anew."""
+        yield from fold_faults(self._first_cohorts, folds)
+        if self.problem.drawn_anew:
+            for seed in self.seeds[1:]:
+                for fault in fold_faults(self.problem.cohorts(seed), folds):
+                    yield f"Seed {seed}: {fault}"
 
     @cached_property
     def _first_cohorts(self) -> dict[str, Cohort]:
@@ -121,9 +132,15 @@ class Experiment:
             "drawn_anew": self.problem.drawn_anew,
             "recipe": asdict(self.recipe),
             "schemes": [scheme.name for scheme in self.schemes],
+            "settings": {
+                scheme.name: settings
+                for scheme in self.schemes
+                if (settings := scheme.settings())
+            },
             "folds": self.folds,
             "left_out": self.left_out,
             "seeds": [*self.seeds],
+            "left_out_runs": self.left_out_runs,
             "rows": len(self.jobs()),
             "versions": library_versions(),
         }
@@ -133,7 +150,7 @@ class Experiment:
         return [
             Job(seed, evaluation, test_set, scheme.name)
             for evaluation, test_sets in self._evaluations().items()
-            for seed in self.seeds
+            for seed in self._seeds(evaluation)
             for test_set in test_sets
             for scheme in self.schemes
         ]
@@ -145,6 +162,9 @@ class Experiment:
         if self.left_out:
             evaluations["left out"] = self.problem.centers
         return evaluations
+
+    def _seeds(self, evaluation: Evaluation) -> tuple[int, ...]:
+        return self.seeds[: self.left_out_runs] if evaluation == "left out" else self.seeds
 
     def row(self, job: Job) -> Row:
         """Do one job."""

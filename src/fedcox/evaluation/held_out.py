@@ -51,7 +51,7 @@ def judge(
     Patients that cannot be trained on or compared – no event among them, say – are no error
     here: the index is None and the notes say why.
     """
-    federation = training_federation(cohorts, test_set)
+    federation = training_federation(cohorts, test_set, horizon=recipe.horizon)
     tested = held_out_patients(cohorts, test_set)
     trained, seconds = _trained(scheme, federation, recipe, seed)
     c_index, why = mean_index(trained.models, tested)
@@ -68,15 +68,29 @@ def judge(
     )
 
 
-def training_federation(cohorts: Mapping[str, Cohort], test_set: TestSet) -> InProcess:
+def training_federation(
+    cohorts: Mapping[str, Cohort], test_set: TestSet, *, horizon: float | None = None
+) -> InProcess:
     """The centers without their test patients, and without centers that have no others.
 
     Patients keep the order of their numbers and are numbered through again, so a batch drawn
-    over the training patients does not depend on the centers they lie in.
+    over the training patients does not depend on the centers they lie in. What happens after
+    the horizon no scheme learns from, whether or not it knows intervals.
     """
     parts = {name: chosen(cohort, ~test_set[name]) for name, cohort in cohorts.items()}
+    if horizon is not None:
+        parts = {name: followed_up_to(horizon, part) for name, part in parts.items()}
     return InProcess.from_cohorts(
         {name: part for name, part in renumbered(parts).items() if part.patients}
+    )
+
+
+def followed_up_to(horizon: float, cohort: Cohort) -> Cohort:
+    """The same patients, censored at the horizon."""
+    return replace(
+        cohort,
+        time=np.minimum(cohort.time, horizon),
+        event=cohort.event & (cohort.time <= horizon),
     )
 
 

@@ -6,8 +6,8 @@ A new scheme is one file in `schemes/` and one row in its table.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -23,7 +23,8 @@ LinkName = Literal["logit", "cloglog"]
 class Recipe:
     """What the schemes of one comparison share; the defaults are the paper's, section 6.1.
 
-    `width` None stands for every distinct event time. Batches are drawn with replacement over
+    `width` None stands for every distinct event time; nobody learns from follow-up after
+    `horizon`. Batches are drawn with replacement over
     all patients: `batch_size` patients for Cox's loss, `cell_batch_size` stacked rows – cells
     of patient and interval – for the discrete-time model. `balanced` weights events by the
     ratio of cells without to cells with an event, over all centers.
@@ -60,7 +61,8 @@ class LinearRisk:
 
     def risk(self, covariates: FloatArray) -> FloatArray:
         centered = np.nan_to_num(covariates - self.mean, nan=0.0)
-        return np.asarray(centered @ self.coefficients)
+        # Row by row, not as a matrix product: equal patients must have equal risks to the bit.
+        return np.asarray((centered * self.coefficients).sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,10 @@ class AbstractScheme(ABC):
     summary: str
     #: Whether it leaves every patient in the own center; the others pool them, for comparison.
     federated: bool
+
+    def settings(self) -> dict[str, Any]:
+        """What this scheme was made with, beside the recipe; ready for JSON."""
+        return asdict(self) if is_dataclass(self) else {}
 
     @abstractmethod
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:

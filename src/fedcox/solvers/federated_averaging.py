@@ -102,6 +102,7 @@ class FederatedAveraging(AbstractSolver):
             self.local_steps,
             self.cells,
             self.seed,
+            setting_sent=self.descent == "scaled",
         )
 
 

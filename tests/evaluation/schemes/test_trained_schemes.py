@@ -103,7 +103,10 @@ def test_newtons_optimum_is_a_binomial_regression_on_the_stack(
 def test_balanced_events_weigh_the_ratio_of_all_centers() -> None:
     rows = by_width(COHORT.time.tolist(), COHORT.event.tolist(), 5.0, "half")
     matrix, happened, weight = design(rows, COHORT.covariates)
-    ratio = float(weight[happened == 0].sum() / happened.sum())
+    # The paper's stack: every interval up to the last event, with or without one.
+    stacked = rows.interval <= rows.interval[rows.event == 1].max()
+    cells = float(rows.weight[stacked].sum())
+    ratio = (cells - happened.sum()) / happened.sum()
     assert ratio > 3
     reference = sm.GLM(
         happened,

@@ -21,8 +21,9 @@ class DiscreteTime(AbstractScheme):
     federated = True
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
-        columns = federation.centers[0].cohort.columns
-        model = DiscreteTimeModel.agreed(federation, recipe, columns, every_column=True)
+        model = DiscreteTimeModel.agreed(
+            federation, recipe, every_column=True, every_interval=True
+        )
         training = BatchTraining(recipe.learning_rate, recipe.cell_batches)
         problem = model.problem(alpha=np.zeros(model.setting.intervals))
         sampler = model.sampler(recipe.cell_batch_size, seed)

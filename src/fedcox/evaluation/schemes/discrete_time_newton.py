@@ -26,15 +26,16 @@ class DiscreteTimeNewton(AbstractScheme):
     federated = True
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
-        columns = federation.centers[0].cohort.columns
-        model = DiscreteTimeModel.agreed(federation, recipe, columns, every_column=False)
-        problem = model.problem()
-        solution = Newton().minimise(federation, problem)
+        model = DiscreteTimeModel.agreed(federation, recipe, every_column=bool(recipe.ridge))
+        solution = Newton().minimise(federation, model.problem())
         notes = []
         if not recipe.ridge and (solution.separated.any() or not solution.converged):
             notes.append(_trouble(solution))
+            mark = model.mark
+            model = DiscreteTimeModel.agreed(federation, recipe, every_column=True)
+            model = replace(model, mark=mark)
             faint = np.full(model.setting.columns, FAINT_RIDGE)
-            solution = Newton().minimise(federation, replace(problem, ridge=faint))
+            solution = Newton().minimise(federation, replace(model.problem(), ridge=faint))
         if not solution.converged:
             notes.append("The discrete-time model was left before its optimum was reached.")
         return model.trained(solution.beta, tuple(notes))

@@ -23,8 +23,7 @@ class FedAvg(AbstractScheme):
     federated = True
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
-        columns = federation.centers[0].cohort.columns
-        model = DiscreteTimeModel.agreed(federation, recipe, columns, every_column=True)
+        model = DiscreteTimeModel.agreed(federation, recipe, every_column=True)
         averaging = FederatedAveraging(self.learning_rate, self.rounds, self.local_steps)
         _, beta = averaging.train(federation, model.problem())
         return model.trained(beta)

@@ -13,7 +13,7 @@ from fedcox.evaluation.scheme import AbstractScheme, Recipe, Trained
 class Naive(AbstractScheme):
     """The risk set of a patient is everyone in the batch *and* the center observed as long.
 
-    Batches are drawn over all patients, and every center takes its share: MINI's batches.
+    Batches are drawn over all patients, as MINI's are, and every center takes its share.
     """
 
     name = "N-FL"

@@ -56,11 +56,13 @@ class LocalTraining:
     steps: int
     cells: int | None = None
     seed: int = 0
+    setting_sent: bool = False
 
     @property
     def numbers(self) -> int:
-        """How many numbers describe it, the setting of the fit among them."""
-        return self.setting.numbers + self.ridge.size + self.scale.size + 4
+        """How many numbers describe it; the setting, unless an earlier question brought it."""
+        setting = 0 if self.setting_sent else self.setting.numbers
+        return setting + self.ridge.size + self.scale.size + 4
 
 
 @dataclass(frozen=True, eq=False)
