@@ -233,6 +233,28 @@ def test_the_ridge_is_on_the_covariates_as_given(loss: Any) -> None:
     np.testing.assert_array_equal(one_each.coefficients, found.coefficients)
 
 
+@pytest.mark.parametrize("outlier", [100.0, 500.0, 1e4])
+def test_an_outlier_with_the_first_event_says_nothing_about_the_others(outlier: float) -> None:
+    """It has the event with certainty, and is gone before the others are compared."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=300)
+    time, event = rng.exponential(np.exp(-x)), rng.random(300) < 0.7
+    first = time.argmin()
+    others = np.arange(300) != first
+    expected = pooled(Cohort(x[others, None], time[others], event[others]))
+    x[first], event[first] = outlier, True
+    found = pooled(Cohort(x[:, None], time, event))
+    assert found.converged
+    assert not found.separated.any()
+    assert found.coefficients[0] == pytest.approx(expected.coefficients[0], rel=1e-8)
+    assert found.standard_errors[0] == pytest.approx(expected.standard_errors[0], rel=1e-7)
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-8)
+    # coxph of R's survival 3.5-3, with the outlier at 500; others stop short of it.
+    assert found.coefficients[0] == pytest.approx(1.018708617752, abs=1e-9)
+    assert found.standard_errors[0] == pytest.approx(0.089673629573, abs=1e-9)
+    assert found.log_likelihood == pytest.approx(-968.858173361362, abs=1e-8)
+
+
 def test_rescaling_a_covariate_rescales_its_coefficient_and_nothing_else() -> None:
     cohort = simulated(150, 3, seed=16)
     size = np.array([1e-5, 1.0, 1e6])

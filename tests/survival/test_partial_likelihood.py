@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedcox.survival import partial_likelihood
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
-from fedcox.survival.partial_likelihood import PartialLikelihood, Ties
+from fedcox.survival.partial_likelihood import _FARTHEST, PartialLikelihood, Ties
 from fedcox.survival.scaling import Scaling
 from tests.problems import simulated
 
@@ -237,3 +238,164 @@ def test_without_events_there_is_nothing_to_say(ties: Ties, patients: int) -> No
         reply = found(cohort, np.ones(2), ties, detail)
         assert reply.loss == 0.0
         assert reply.beta.tolist() == [0.0, 0.0]
+
+
+def written_out_for_any_risks(
+    cohort: Cohort, beta: FloatArray, ties: Ties
+) -> tuple[float, FloatArray, FloatArray]:
+    """The same in extended precision, around the largest predictor of each risk set.
+
+    The Hessian is the spread around the mean of each term, not a difference of two sums.
+    """
+    x = cohort.covariates.astype(np.longdouble)
+    predictor = (cohort.covariates @ beta).astype(np.longdouble)
+    columns = cohort.columns
+    loss, gradient = np.longdouble(0), np.zeros(columns, np.longdouble)
+    hessian = np.zeros((columns, columns), np.longdouble)
+    for time in np.unique(cohort.time[cohort.event]):
+        at_risk = cohort.time >= time
+        tied = cohort.event & (cohort.time == time)
+        for place, event in enumerate(tied.nonzero()[0]):
+            removed = np.longdouble(place) / tied.sum() if ties == "efron" else 0
+            largest = predictor[at_risk].max()
+            risk = np.exp(predictor[at_risk] - largest) * (1 - removed * tied[at_risk])
+            share = risk / risk.sum()
+            mean = share @ x[at_risk]
+            away = x[at_risk] - mean
+            loss += np.log(risk.sum()) + largest - predictor[event]
+            gradient += mean - x[event]
+            hessian += (away * share[:, None]).T @ away
+    return float(loss), gradient.astype(np.float64), hessian.astype(np.float64)
+
+
+def with_outliers(cohort: Cohort, seed: int, size: float = 500.0) -> Cohort:
+    """Some patients get extreme covariates, whatever their time and event."""
+    rng = np.random.default_rng(seed)
+    covariates = cohort.covariates.copy()
+    rows = rng.choice(cohort.patients, 6, replace=False)
+    covariates[rows, 0] += size * rng.normal(size=6)
+    return Cohort(covariates, cohort.time, cohort.event)
+
+
+def same_as_written_out(
+    reply: Derivatives, cohort: Cohort, beta: FloatArray, ties: Ties
+) -> None:
+    """To rounding in what is added up: for every event, predictors, covariates, squares."""
+    loss, gradient, hessian = written_out_for_any_risks(cohort, beta, ties)
+    rounding = 1e-15 * cohort.event.sum()
+    largest = max(1.0, float(np.abs(cohort.covariates).max()))
+    predictor = float(np.abs(cohort.covariates @ beta).max())
+    assert reply.loss == pytest.approx(loss, rel=1e-13, abs=rounding * max(1.0, predictor))
+    np.testing.assert_allclose(reply.beta, gradient, rtol=1e-13, atol=rounding * largest)
+    if reply.curvature is not None:
+        expected = hessian if curvature(reply).ndim == 2 else np.diag(hessian)
+        np.testing.assert_allclose(
+            curvature(reply), expected, rtol=1e-13, atol=10 * rounding * largest**2
+        )
+
+
+def distance(cohort: Cohort, beta: FloatArray) -> float:
+    """From the largest predictor of the last risk set to the largest of all."""
+    predictor = cohort.covariates @ beta
+    last = predictor[cohort.time >= cohort.time[cohort.event].max()]
+    return float(predictor.max() - last.max())
+
+
+@pytest.mark.parametrize("detail", Detail)
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("unit", [4.0, 1e6])
+@pytest.mark.parametrize("seed", range(6))
+def test_risks_may_lie_as_far_apart_as_they_like(
+    seed: int, unit: float, ties: Ties, detail: Detail
+) -> None:
+    cohort = with_outliers(simulated(60, 3, seed=seed, unit=unit), seed)
+    for size in (1.0, -1.0, 40.0):
+        beta = size * np.array([1.0, -0.4, 0.7])
+        same_as_written_out(found(cohort, beta, ties, detail), cohort, beta, ties)
+
+
+def test_the_outliers_drawn_above_are_far_enough_to_matter() -> None:
+    beta = np.array([1.0, -0.4, 0.7])
+    far = [
+        distance(with_outliers(simulated(60, 3, seed=seed, unit=4.0), seed), sign * beta)
+        for seed in range(6)
+        for sign in (1.0, -1.0)
+    ]
+    assert sum(each > _FARTHEST for each in far) >= 6
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_a_batch_may_hold_outliers(ties: Ties) -> None:
+    cohort = with_outliers(simulated(80, 3, seed=2, unit=6.0), seed=2, size=3000.0)
+    drawn = np.random.default_rng(1).integers(80, size=70)
+    repeated = Cohort(cohort.covariates[drawn], cohort.time[drawn], cohort.event[drawn])
+    beta = np.array([-1.0, 0.5, 0.5])
+    assert distance(repeated, beta) > _FARTHEST
+    reply = (
+        PartialLikelihood.of(cohort, Scaling.none(3), ties)
+        .draw(drawn)
+        .derivatives(beta, Detail.HESSIAN)
+    )
+    same_as_written_out(reply, repeated, beta, ties)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("steepness", [2.0, 400.0, 1e6])
+def test_risks_in_perfect_order_lose_nothing(ties: Ties, steepness: float) -> None:
+    """Whoever has the highest risk goes next: the likelihood tends to one."""
+    cohort = Cohort(-np.arange(400.0)[:, None], np.arange(400.0), np.ones(400, dtype=np.bool_))
+    ordered = np.array([steepness])
+    reply = found(cohort, ordered, ties, Detail.HESSIAN)
+    same_as_written_out(reply, cohort, ordered, ties)
+    if steepness > 100:
+        rest = np.array([reply.loss, reply.beta[0], curvature(reply)[0, 0]])
+        assert np.abs(rest).max() < 1e-99
+    same_as_written_out(found(cohort, -ordered, ties, Detail.HESSIAN), cohort, -ordered, ties)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_jumps_where_risks_come_to_lie_too_far_apart(seed: int, ties: Ties) -> None:
+    cohort = simulated(80, 2, seed=seed, unit=6.0)
+    first = np.flatnonzero(cohort.event)[cohort.time[cohort.event].argmin()]
+    covariates = cohort.covariates.copy()
+    covariates[first, 0] = 30.0
+    cohort = Cohort(covariates, cohort.time, cohort.event)
+    beta = np.array([1.0, 0.3])
+    beta *= _FARTHEST / distance(cohort, beta)
+    below, above = (beta * (1.0 + sign * 1e-14) for sign in (-1.0, 1.0))
+    assert distance(cohort, below) < _FARTHEST < distance(cohort, above)
+    one, other = (found(cohort, each, ties, Detail.HESSIAN) for each in (below, above))
+    assert one.loss == pytest.approx(other.loss, rel=1e-12)
+    np.testing.assert_allclose(one.beta, other.beta, rtol=1e-12, atol=1e-12)
+    # Squares of 30 cancel, for the outlier.
+    np.testing.assert_allclose(curvature(one), curvature(other), rtol=1e-12, atol=3e-12)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("farthest", [40.0, 60.0, 150.0])
+def test_it_does_not_matter_where_event_times_are_cut(
+    ties: Ties, farthest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cohort = simulated(150, 3, seed=5, unit=6.0)
+    beta = np.array([-80.0, 40.0, -10.0])
+    assert 150.0 < distance(cohort, beta) < _FARTHEST
+    whole = found(cohort, beta, ties, Detail.HESSIAN)
+    monkeypatch.setattr(partial_likelihood, "_FARTHEST", farthest)
+    cut = found(cohort, beta, ties, Detail.HESSIAN)
+    assert cut.loss == pytest.approx(whole.loss, rel=1e-13)
+    np.testing.assert_allclose(cut.beta, whole.beta, rtol=1e-12)
+    np.testing.assert_allclose(curvature(cut), curvature(whole), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("row", [0, 10, 19])
+def test_overflow_is_no_number_and_no_exception(ties: Ties, value: float, row: int) -> None:
+    covariates = np.linspace(-1.0, 1.0, 20)[:, None]
+    time = np.arange(20.0) // 2
+    stratum = PartialLikelihood.of(
+        Cohort(covariates, time, np.ones(20, dtype=np.bool_)), Scaling.none(1), ties
+    )
+    stratum.covariates[row] = value
+    assert not np.isfinite(stratum.derivatives(np.ones(1), Detail.HESSIAN).loss)

@@ -4,10 +4,15 @@ Patients stand in decreasing order of time, so everyone at risk at an event time
 With w_i = exp(β·x_i) every event time s contributes terms log φ, where φ is the risk of the
 patients at s or later, less a part of those who have the event at s: none of it (Breslow), or
 0/d, 1/d, … (d−1)/d of it in turn (Efron). Equations in `docs/mathematics.md`, section 17.
+
+Risks are divided by the largest, so nothing overflows, but a φ far below it would be lost:
+after a patient of extreme risk has left, everyone else would count as nobody. Event times whose
+φ lie too far apart are therefore taken in stretches, each with a largest risk of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -22,7 +27,8 @@ from fedcox.survival.weighted_square import weighted_square
 
 Ties = Literal["breslow", "efron"]
 
-#: Risks further below the largest count as this far below: sums and squares stay above zero.
+#: Largest predictors of risk sets that are summed together lie no further apart: exp(300) has a
+#: finite square. A patient this far below the largest of a risk set adds nothing to its φ.
 _FARTHEST = 300.0
 
 
@@ -138,12 +144,14 @@ class PartialLikelihood:
         drawn = np.sort(places[found[known[found] == numbers]])
         event = self.event[drawn]
         last = _last_event(event)
-        drawn = drawn[:last]
+        return self._at_places(drawn[:last], event[:last])
+
+    def _at_places(self, places: IntArray, event: BoolArray) -> PartialLikelihood:
         return PartialLikelihood(
-            self.covariates.take(drawn, axis=0, mode="clip"),
-            event[:last],
-            self.rank[drawn],
-            self.number[drawn],
+            self.covariates.take(places, axis=0, mode="clip"),
+            event,
+            self.rank[places],
+            self.number[places],
             self.ties,
         )
 
@@ -155,19 +163,56 @@ class PartialLikelihood:
         """
         if not self.event.size:
             return zero_derivatives(0, self.columns, detail)
-        sets = self.risk_sets
         with np.errstate(over="ignore", invalid="ignore"):
             predictor = self.covariates @ beta
             largest = float(predictor.max())
-            risk = np.exp(np.maximum(predictor - largest, -_FARTHEST))
-            weights = _weigh(sets, risk)
-            loss = weights.log_terms - float((predictor[sets.events] - largest).sum())
-            gradient = (weights.of_patient - self.event) @ self.covariates
-            curvature = None
-            if detail is not Detail.GRADIENT:
-                means = _weighted_means(sets, weights, self.covariates)
-                curvature = self._curvature(weights.of_patient, means, detail)
+            smallest_set = predictor[: self.risk_sets.end[0]]
+            if largest - float(smallest_set.max()) > _FARTHEST:
+                return self._derivatives_by_stretches(predictor, detail)
+            return self._derivatives_at(predictor, largest, detail)
+
+    def _derivatives_by_stretches(self, predictor: FloatArray, detail: Detail) -> Derivatives:
+        total = zero_derivatives(0, self.columns, detail)
+        for stretch, places in self._stretches(predictor):
+            close = predictor[places]
+            total += stretch._derivatives_at(close, float(close.max()), detail)
+        return total
+
+    def _derivatives_at(
+        self, predictor: FloatArray, largest: float, detail: Detail
+    ) -> Derivatives:
+        """At these β·x, where the largest of every risk set is close to the `largest` of all.
+
+        A risk that is too small for a number is zero, and too small to matter in any φ.
+        """
+        sets = self.risk_sets
+        predictor = predictor - largest
+        weights = _weigh(sets, np.exp(predictor))
+        loss = weights.log_terms - float(predictor[sets.events].sum())
+        gradient = (weights.of_patient - self.event) @ self.covariates
+        curvature = None
+        if detail is not Detail.GRADIENT:
+            means = _weighted_means(sets, weights, self.covariates)
+            curvature = self._curvature(weights.of_patient, means, detail)
         return Derivatives(loss, np.zeros(0), gradient, curvature)
+
+    def _stretches(self, predictor: FloatArray) -> Iterator[tuple[PartialLikelihood, IntArray]]:
+        """Runs of event times whose risk sets have close largest predictors, latest first.
+
+        Each comes with the places of its patients: those with an event in it, and those at risk
+        who are not too far below to matter. Every event is in one stretch, so they add up.
+        """
+        sets = self.risk_sets
+        largest = np.maximum.accumulate(predictor)[sets.end - 1]
+        start = 0
+        while start < largest.size:
+            stop = int(largest.searchsorted(largest[start] + _FARTHEST, side="right"))
+            event = self.event[: sets.end[stop - 1]].copy()
+            event[: sets.first[start]] = False
+            matters = predictor[: event.size] >= largest[stop - 1] - 2.0 * _FARTHEST
+            places = (event | matters).nonzero()[0]
+            yield self._at_places(places, event[places]), places
+            start = stop
 
     def _curvature(
         self, weight: FloatArray, means: tuple[FloatArray, ...], detail: Detail
