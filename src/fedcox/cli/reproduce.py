@@ -107,9 +107,12 @@ def tcga(
 
     with one_thread_each():
         from fedcox.evaluation.paper_tcga import tcga as of_the_paper
+        from fedcox.evaluation.reproduction_folder import check_reproduction_folder
 
-        tables = _tables(clinical, outcome, regions)
-        reproduction = of_the_paper(tables, quick=quick)
+        files = _files(clinical)
+        panels = [cancer.lower() for cancer in files]
+        check_reproduction_folder(out, panels, overwrite=overwrite, resume=resume)
+        reproduction = of_the_paper(_tables(files, outcome, regions), quick=quick)
         _run(reproduction, out, workers=workers, resume=resume, overwrite=overwrite)
 
 
@@ -137,27 +140,38 @@ def appendix_a(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> 
     _study(out, "appendix-a", overwrite, quick, run_appendix_a, write_appendix_page)
 
 
-def _tables(clinical: list[str], outcome: Path | None, regions: Path) -> dict[str, TcgaTable]:
+def _files(clinical: list[str]) -> dict[str, str]:
+    """The clinical tables as named on the command line, by cancer."""
+    from fedcox.errors import InputError
+
+    files: dict[str, str] = {}
+    faults = []
+    for text in clinical:
+        cancer, equals, file = text.partition("=")
+        if not (cancer and equals and file):
+            faults.append(f"--clinical {text!r} is not of the form CANCER=FILE.")
+        elif cancer.upper() in files:
+            faults.append(f"{cancer.upper()} is given twice; give each cancer once.")
+        files[cancer.upper()] = file
+    if faults:
+        raise InputError("The tables of TCGA are not clear.", faults)
+    return files
+
+
+def _tables(files: dict[str, str], outcome: Path | None, regions: Path) -> dict[str, TcgaTable]:
     """One table per cancer; what is wrong with any of them is told at once."""
     from fedcox.data.tcga import read_tcga
     from fedcox.errors import InputError
 
     tables: dict[str, TcgaTable] = {}
-    faults = []
-    for text in clinical:
-        name, equals, file = text.partition("=")
-        cancer = name.upper()
-        if not (name and equals and file):
-            faults.append(f"--clinical {text!r} is not of the form CANCER=FILE.")
-        elif cancer in tables:
-            faults.append(f"{cancer} is given twice; give each cancer once.")
-        else:
-            try:
-                tables[cancer] = read_tcga(
-                    clinical=file, outcome=outcome, regions=regions, cancer=cancer
-                )
-            except InputError as error:
-                faults += [error.subject, *error.faults]
+    faults: list[str] = []
+    for cancer, file in files.items():
+        try:
+            tables[cancer] = read_tcga(
+                clinical=file, outcome=outcome, regions=regions, cancer=cancer
+            )
+        except InputError as error:
+            faults += [error.subject, *error.faults]
     if faults:
         raise InputError(
             "The tables of TCGA cannot be used as they are.", [*dict.fromkeys(faults)]
@@ -208,6 +222,7 @@ def _run(
     from fedcox.cli.evaluate import run_shown
     from fedcox.evaluation.comparison import compare
     from fedcox.evaluation.reproduction_folder import (
+        begin_reproduction,
         check_reproduction_folder,
         rows_file,
         write_reproduction,
@@ -215,6 +230,7 @@ def _run(
 
     names = [panel.name for panel in reproduction.panels]
     check_reproduction_folder(out, names, overwrite=overwrite, resume=resume)
+    begin_reproduction(out, reproduction.panels, overwrite=overwrite)
     rows: dict[str, tuple[Row, ...]] = {}
     for panel in reproduction.panels:
         file = rows_file(out, panel.name)
@@ -268,6 +284,7 @@ def _write_page(
         reference=reproduction.reference,
         source="fedcox's stored run at the paper's sizes",
         claims=claims,
+        claims_note=reproduction.claims_note,
         notes=[note for panel in reproduction.panels for note in panel.notes],
     )
     write_evaluation_page(page, out / PAGE)
@@ -288,7 +305,13 @@ def _show(
     schemes = reproduction.panels[0].experiment.schemes
     for (panel, _), comparison in compared.items():
         console.print(evaluation_table(comparison, schemes, title=titles[panel]))
-    table = Table(title="What the paper says", title_justify="left", title_style="bold")
+    table = Table(
+        title="The paper's conclusions, as checked here",
+        title_justify="left",
+        title_style="bold",
+        caption=reproduction.claims_note,
+        caption_justify="left",
+    )
     table.add_column("statement")
     table.add_column("measured")
     table.add_column("held")
@@ -299,4 +322,6 @@ def _show(
 
 
 def _command() -> str:
-    return shlex.join(["fedcox", *sys.argv[1:]])
+    """What was typed, but for how an earlier run was met."""
+    words = [word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")]
+    return shlex.join(["fedcox", *words])

@@ -54,6 +54,10 @@ def synthetic(*, quick: bool, bound: CensoringBound) -> Reproduction:
         ),
         panels=panels,
         claims=_claims,
+        claims_note=(
+            'The paper says "similarly", "destroys" and "unaltered"; the numbers in these '
+            "statements are ours."
+        ),
         reference="POOL",
     )
 

@@ -23,7 +23,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, what was measured for it, and whether it held."""
+    """A conclusion of the paper as it is checked here, what was measured, whether it held."""
 
     statement: str
     measured: str
@@ -43,6 +43,7 @@ class Reproduction:
     lead: str
     panels: tuple[Panel, ...]
     claims: Callable[[Compared], tuple[Claim, ...]]
+    claims_note: str
     reference: str | None = None
 
 

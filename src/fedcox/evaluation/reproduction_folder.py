@@ -13,8 +13,9 @@ from fedcox.analysis.atomic_file import write_atomically
 from fedcox.analysis.atomic_folder import check_folder
 from fedcox.errors import InputError, OutputError
 from fedcox.evaluation.comparison import REPLICATES
-from fedcox.evaluation.reproduction import Claim, Compared, Reproduction
+from fedcox.evaluation.reproduction import Claim, Compared, Panel, Reproduction
 from fedcox.evaluation.result import Evaluation
+from fedcox.evaluation.result_file import open_results
 
 SUMMARY, PAGE = "reproduction.json", "reproduction.html"
 
@@ -38,23 +39,35 @@ def check_reproduction_folder(
             f"The folder {folder} exists already.",
             ["Say --resume to go on with it, --overwrite to begin again, or choose another."],
         )
-    ours = {SUMMARY, PAGE, *(rows_file(folder, panel).name for panel in panels)}
+    if folder.is_dir() and not any(folder.iterdir()):
+        return
+    ours = _names(folder, panels)
     check_folder(
         folder,
-        overwrite=overwrite or resume or not (folder.is_dir() and any(folder.iterdir())),
+        overwrite=overwrite or resume,
         is_ours=lambda path: path.name in ours and path.is_file(),
         what="reproduction",
     )
+
+
+def begin_reproduction(folder: Path, panels: Sequence[Panel], *, overwrite: bool) -> None:
+    """Make the folder ready for rows; a file of another experiment is told before any run."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if overwrite:
-            for name in ours:
+            for name in _names(folder, [panel.name for panel in panels]):
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(
             f"Cannot write the folder {folder}: {error.strerror or error}.",
             ["Choose a folder inside one that you may write to."],
         ) from error
+    for panel in panels:
+        open_results(rows_file(folder, panel.name), panel.experiment.header)
+
+
+def _names(folder: Path, panels: Sequence[str]) -> set[str]:
+    return {SUMMARY, PAGE, *(rows_file(folder, panel).name for panel in panels)}
 
 
 def write_reproduction(

@@ -21,7 +21,7 @@ LinkName = Literal["logit", "cloglog"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the schemes of one comparison share; the defaults are the paper's, section 6.1.
+    """What the schemes of one comparison share; the numbers are the paper's, section 6.1.
 
     `width` None stands for every distinct event time; nobody learns from follow-up after
     `horizon`. Batches are drawn with replacement over
