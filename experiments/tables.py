@@ -15,10 +15,9 @@ from typing import Any
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 EXPECTED = HERE.parent / "src" / "fedcox" / "evaluation" / "expected.json"
-#: Stored runs: folder, and the reproduction whose expected values they are, if any.
-RUNS: Mapping[str, str | None] = {
+#: Stored runs: folder, and the reproduction whose expected values they are.
+RUNS: Mapping[str, str] = {
     "synthetic": "synthetic",
-    "synthetic-population": "synthetic, population",
     "tcga": "tcga",
 }
 _TITLES = {"folds": "folds inside centers", "left out": "one center left out"}
@@ -35,8 +34,6 @@ def expected() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
     """Mean c-indices by reproduction, panel, evaluation and scheme, to four digits."""
     found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     for run, name in RUNS.items():
-        if name is None:
-            continue
         panels = found.setdefault(name, {})
         for comparison in stored(run)["comparisons"]:
             panels.setdefault(comparison["panel"], {})[comparison["evaluation"]] = {

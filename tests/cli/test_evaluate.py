@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -92,9 +93,9 @@ def test_every_scheme_has_a_line_and_a_difference_to_the_first(
             ]
             assert summary["mean"] == pytest.approx(np.mean(own), rel=1e-13)
             assert f"{summary['mean']:.3f} ± {summary['sd']:.3f}" in ended.out
-    line = next(line for line in ended.out.splitlines() if "N-FL-EXACT" in line)
-    assert "yes" in line
-    assert "no" in next(line for line in ended.out.splitlines() if "POOL  " in line)
+    assert "│ N-FL-EXACT │" in ended.out
+    assert "│ POOL *     │" in ended.out
+    assert "The 6 test sets are 3 centers in 2 runs" in " ".join(ended.out.split())
 
 
 def test_the_studys_choices_go_to_the_schemes(files: Files, fedcox: Run) -> None:
@@ -178,7 +179,7 @@ def test_a_center_without_deaths_has_no_index_and_that_is_said(
     assert [row.center for row in silent] == ["33"]
     assert silent[0].notes == ("The test set has no event, so there is no c-index.",)
     assert f"{len(rows) - 1} of {len(rows)}" in ended.out
-    assert "POOL, 1 test set. The test set has no event" in ended.out
+    assert "POOL, on 1 test set: The test set has no event" in ended.out
     (summary,) = strict_json(tmp_path / "run" / "evaluation.json")["comparisons"][0]["schemes"]
     known = [row.c_index for row in rows if row.c_index is not None]
     assert summary["mean"] == pytest.approx(np.mean(known), rel=1e-13)
@@ -231,7 +232,9 @@ def test_resume_never_mixes_two_experiments(evaluated: Files, fedcox: Run) -> No
     patients.to_csv(evaluated.data, index=False)
     ended = fedcox(*words(evaluated, "--resume"))
     assert ended.status == 2
-    assert "patients, sha256" in ended.err
+    assert "The patients are not the same." in ended.err
+    assert "sha256" not in ended.err
+    assert "begin again with --overwrite" in ended.err
     assert content(evaluated.run) == before
 
 
@@ -253,6 +256,42 @@ def test_other_work_in_the_folder_is_never_touched(
     assert ended.status == 2
     assert "thesis.docx" in ended.err
     assert content(evaluated.run) == before
+
+
+def test_a_folder_of_other_things_is_refused_without_advice_that_fails(
+    files: Files, fedcox: Run
+) -> None:
+    files.run.mkdir()
+    (files.run / "folds.jsonl").write_text("mine\n", encoding="utf-8")
+    for more in ([], ["--resume"], ["--overwrite"]):
+        ended = fedcox(*words(files, *more))
+        assert ended.status == 2
+        assert "holds what no evaluation wrote: 'folds.jsonl'" in ended.err
+        assert "--resume" not in ended.err
+        assert "--overwrite" not in ended.err
+        assert (files.run / "folds.jsonl").read_text(encoding="utf-8") == "mine\n"
+
+
+def test_an_empty_folder_will_do(files: Files, fedcox: Run) -> None:
+    files.run.mkdir()
+    assert fedcox(*words(files)).status == 0
+    (files.run / "folds.jsonl").unlink()
+    ended = fedcox(*words(files))
+    assert ended.status == 2
+    assert "holds an evaluation" in ended.err
+
+
+def test_the_command_to_repeat_it_begins_from_nothing(
+    evaluated: Files, fedcox: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for how in ("--resume", "--overwrite"):
+        given = [str(word) for word in words(evaluated, how)]
+        monkeypatch.setattr(sys, "argv", ["fedcox", *given])
+        assert fedcox(*given).status == 0
+        command = shlex.join(["fedcox", *(word for word in given if word != how)])
+        assert strict_json(evaluated.run / "evaluation.json")["command"] == command
+        page = (evaluated.run / "evaluation.html").read_text(encoding="utf-8")
+        assert how not in page
 
 
 def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(files: Files, fedcox: Run) -> None:
@@ -289,6 +328,18 @@ def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(files: Files, fedcox: Run) 
 
 
 # Bad input
+
+
+def test_a_scheme_that_cannot_run_is_told_before_anything_is_written(
+    files: Files, fedcox: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    before = files.listing()
+    ended = fedcox(*words(files, "--schemes", "POOL,BOOST", "--folds", "21"))
+    assert ended.status == 2
+    assert "pip install 'fedcox[experiments]'" in ended.err
+    assert "fewer patients than there are folds" in ended.err
+    assert files.listing() == before
 
 
 def test_an_unknown_scheme_is_answered_with_all_schemes_and_what_they_are(
@@ -379,7 +430,12 @@ def test_a_real_process_with_two_workers_gives_the_same_rows(evaluated: Files) -
 
 def test_one_center_is_enough_for_folds(files: Files, fedcox: Run) -> None:
     given = [word for word in words(files) if word not in ("--center-column", "hospital")]
-    assert fedcox(*given).status == 0
+    ended = fedcox(*given)
+    assert ended.status == 0
+    (note,) = strict_json(files.run / "evaluation.json")["notes"]
+    assert note.startswith("All patients are one center, since no --center-column is named")
+    assert "All patients are one center" in ended.out
+    assert note in (files.run / "evaluation.html").read_text(encoding="utf-8")
     frame = pd.DataFrame(rows_without_seconds(files.run)[1:])
     pooled, naive = (frame[frame["scheme"] == name] for name in ("POOL", "N-FL-EXACT"))
     assert pooled["c_index"].tolist() == naive["c_index"].tolist()

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fedcox.analysis.study import Study
-from fedcox.cli.simulate import Split, simulate
+from fedcox.cli.simulate import Bound, Split, simulate
 from fedcox.data.cohort_file import read_cohort
 from fedcox.errors import InputError, OutputError
 
@@ -46,6 +46,51 @@ def test_the_papers_generator_has_the_papers_plan(tmp_path: Path, split: Split) 
     assert (last.iloc[0] <= first.iloc[1]) == (split is Split.TIME)
 
 
+def test_options_that_would_do_nothing_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as told:
+        simulate(
+            tmp_path / "s",
+            covariates=200,
+            split=Split.UNIFORM,
+            censoring=Bound.PATIENT,
+            concentration=0.5,
+        )
+    text = str(told.value)
+    for option in ("--covariates", "--split", "--censoring", "--concentration"):
+        assert option in text
+    assert "4 options" in text
+    assert "--paper" in text
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("split", [None, Split.UNIFORM, Split.TIME])
+def test_a_concentration_is_of_the_dirichlet_split_alone(
+    tmp_path: Path, split: Split | None
+) -> None:
+    with pytest.raises(InputError, match="--split dirichlet") as told:
+        simulate(tmp_path / "s", paper=True, split=split, concentration=0.5)
+    assert "1 option would" in str(told.value)
+
+
+def test_options_left_out_are_those_that_help_tells(tmp_path: Path) -> None:
+    simulate(tmp_path / "a", centers=2, patients=20, paper=True, split=Split.DIRICHLET)
+    simulate(
+        tmp_path / "b",
+        centers=2,
+        patients=20,
+        paper=True,
+        covariates=200,
+        split=Split.DIRICHLET,
+        concentration=0.5,
+        censoring=Bound.PATIENT,
+    )
+    simulate(tmp_path / "c", centers=2, patients=20, paper=True)
+    simulate(tmp_path / "d", centers=2, patients=20, paper=True, split=Split.UNIFORM)
+    for one, other in (("a", "b"), ("c", "d")):
+        there = (tmp_path / other / "all.csv").read_bytes()
+        assert (tmp_path / one / "all.csv").read_bytes() == there
+
+
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
     simulate(tmp_path / "demo", centers=3, patients=30)
     with pytest.raises(OutputError, match="--overwrite"):
@@ -63,7 +108,7 @@ def test_overwrite_replaces_the_whole_simulation(tmp_path: Path) -> None:
 def test_overwrite_never_removes_other_work(tmp_path: Path) -> None:
     simulate(tmp_path / "demo", centers=2, patients=30)
     (tmp_path / "demo" / "thesis.docx").write_text("years of work")
-    with pytest.raises(OutputError, match=r"thesis\.docx"):
+    with pytest.raises(OutputError, match=r"more than the simulation: thesis\.docx"):
         simulate(tmp_path / "demo", centers=2, patients=30, overwrite=True)
     assert (tmp_path / "demo" / "thesis.docx").exists()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean, stdev
 
 import numpy as np
@@ -246,3 +247,17 @@ def test_in_real_cross_validation_a_plain_interval_is_too_short_and_this_one_is_
     corrected = coverage(gains, 0.0, tested_to_trained=10 / 40)
     assert plain < 0.70
     assert corrected == pytest.approx(0.95, abs=0.025)
+
+
+def test_test_sets_with_few_events_are_counted_where_they_gave_an_index() -> None:
+    events = {"a": 5, "b": 4, "c": 1, "d": 0}
+    found = [
+        replace(
+            row(scheme, None if center == "d" else 0.6, seed=seed, test_set=center),
+            events=events[center],
+        )
+        for scheme in ("POOL", "DT-FL")
+        for seed in (0, 1)
+        for center in events
+    ]
+    assert only(compare(found)).few_events == 4  # b and c, in two runs

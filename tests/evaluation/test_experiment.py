@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +235,7 @@ def test_another_experiments_file_is_refused(tmp_path: Path) -> None:
         (experiment(recipe=Recipe(ridge=2.0)), "recipe, ridge"),
         (experiment(folds=3), "folds"),
         (experiment(schemes=(Dice(),)), "schemes"),
-        (experiment(problem=FixedPatients.of(changed)), "patients, sha256"),
+        (experiment(problem=FixedPatients.of(changed)), "The patients are not the same"),
     ):
         with pytest.raises(InputError, match="another experiment") as raised:
             run_experiment(other, file)
@@ -318,3 +318,18 @@ def test_left_out_centers_may_have_fewer_runs(tmp_path: Path) -> None:
     rows = run_experiment(asked, tmp_path / "rows.jsonl")
     assert {row.seed for row in rows if row.evaluation == "left out"} == {0}
     assert {row.seed for row in rows if row.evaluation == "folds"} == {0, 1, 2}
+
+
+@dataclass(frozen=True)
+class Unable(FirstColumn):
+    name: str = "UNABLE"
+
+    def check(self) -> None:
+        raise InputError("UNABLE needs more.", ["Get it."])
+
+
+def test_a_scheme_that_cannot_run_is_told_with_all_other_faults() -> None:
+    with pytest.raises(InputError) as raised:
+        experiment(schemes=(Unable(), Dice()), seeds=(0, 0))
+    assert "UNABLE needs more. Get it." in raised.value.faults
+    assert any("A seed is given twice" in fault for fault in raised.value.faults)

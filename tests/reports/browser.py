@@ -44,6 +44,12 @@ for (const [name, text] of Object.entries(pages)) for (const width of widths) {
       curves: [...page.querySelectorAll(".area path.c")]
         .filter(path => path.getTotalLength() > 0).length,
       dots: page.querySelectorAll(".boxes circle").length,
+      statements: [...page.querySelectorAll(".claims tbody th")].map(cell => cell.offsetWidth),
+      wide: [...page.querySelectorAll("section > .scroll")]
+        .filter(box => box.scrollWidth > box.clientWidth).map(box => box.ariaLabel),
+      dashes: [...page.querySelectorAll(".legend")].map(legend =>
+        [...legend.querySelectorAll("path")]
+          .map(path => frame.contentWindow.getComputedStyle(path).strokeDasharray)),
       overlaps: [...page.querySelectorAll(".ticks")].filter(overlapping)
         .map(ticks => ticks.textContent),
     });

@@ -95,14 +95,27 @@ def test_a_row_without_values_has_no_box() -> None:
     assert empty.box is None
     assert empty.dots == ()
     assert empty.words == "none: no value."
-    assert single.box is not None
-    assert single.box.width == 0
+    assert single.box is None
+    assert len(single.dots) == 1
     assert box_figure([SamplePanel("p", [Sample("none", [])])]).panels[0].rows[0].box is None
 
 
+def test_fewer_than_five_values_are_dots_alone() -> None:
+    four, five = (one_row(*VALUES[:size]).panels[0].rows[0] for size in (4, 5))
+    assert four.box is None
+    assert len(four.dots) == 4
+    assert "quartiles" not in four.words
+    assert five.box is not None
+    assert "quartiles" in five.words
+    alike = one_row(*[0.7] * 5).panels[0].rows[0].box
+    assert alike is not None
+    assert alike.width == 0
+
+
 def test_words_say_the_same_numbers() -> None:
-    words = one_row(0.6, 0.7, 0.8, expected=0.75).panels[0].rows[0].words
-    assert words == (
-        "row: median 0.700, quartiles 0.650 and 0.750, range 0.600 to 0.800, 3 in all; "
-        "expected 0.750."
+    row = Sample("row", [0.6, 0.65, 0.7, 0.75, 0.8], expected=0.75)
+    figure = box_figure([SamplePanel("panel", [row])], source="the stored run")
+    assert figure.panels[0].rows[0].words == (
+        "row: median 0.700, quartiles 0.650 and 0.750, range 0.600 to 0.800, 5 in all. "
+        "the stored run: 0.750."
     )

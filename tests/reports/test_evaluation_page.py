@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -14,6 +14,8 @@ import pytest
 
 from fedcox.errors import OutputError
 from fedcox.evaluation.comparison import compare
+from fedcox.evaluation.reproduction import Claim
+from fedcox.evaluation.result import Row
 from fedcox.reports.evaluation_lines import against
 from fedcox.reports.evaluation_page import (
     EvaluationPage,
@@ -49,7 +51,8 @@ def test_no_drawing_holds_nan_or_infinity(page: str) -> None:
 
 def drawings(page: str, label: str) -> Iterator[ElementTree.Element]:
     """The drawings whose description begins with `label`, as XML: they must be well formed."""
-    for text in re.findall(r"<svg class=\"(?:plain|marked)\" role=.*?  </svg>", page, re.S):
+    kinds = r"<svg class=\"(?:plain|marked|leaks)\" role=.*?  </svg>"
+    for text in re.findall(kinds, page, re.S):
         svg = ElementTree.fromstring(text)
         if svg.get("aria-label", "").startswith(f"{label}:"):
             yield svg
@@ -119,8 +122,121 @@ def test_any_scheme_may_be_the_reference() -> None:
 
 def test_a_test_set_without_an_index_is_said() -> None:
     page = evaluation_html(examples.two_splits())
-    assert "16 (+4 without)" in page
-    assert "LOCAL, on 4 test sets: Too few events in a center to train on." in page
+    assert "16 of 20" in page
+    wanted = "Split by time: LOCAL, on 4 test sets: Too few events in a center to train on."
+    assert wanted in page
+    assert '<dt>c-indices</dt><dd class="value">196</dd>' in page
+
+
+def test_notes_name_their_data_and_equal_ones_stand_once() -> None:
+    page = examples.two_splits()
+    uniform, by_time = page.data
+    told = replace(
+        page,
+        notes=["Said of all.", "Said of all."],
+        data=[
+            replace(uniform, notes=["Of both.", "Of the first."]),
+            replace(by_time, notes=["Of both."], rows=[*_noted(by_time.rows)]),
+        ],
+    )
+    text = evaluation_html(told)
+    section = text[text.index('id="notes"') : text.index('id="reading"')]
+    assert re.findall("<li>(.*?)</li>", section) == [
+        "Said of all.",
+        "Uniform split, Split by time: Of both.",
+        "Uniform split: Of the first.",
+        "Split by time: POOL, ENS, on 20 test sets each; DT-FL, on 4 test sets: Shared.",
+        "Split by time: LOCAL, on 4 test sets: Too few events in a center to train on.",
+    ]
+    alone = evaluation_html(replace(told, data=told.data[1:]))
+    assert "<li>Of both.</li>" in alone
+    assert "<li>LOCAL, on 4 test sets: Too few" in alone
+
+
+def _noted(rows: Sequence[Row]) -> Iterator[Row]:
+    for row in rows:
+        shared = row.scheme in ("POOL", "ENS") or (row.scheme == "DT-FL" and row.fold == 1)
+        yield replace(row, notes=("Shared.",)) if shared else row
+
+
+def test_test_sets_with_few_events_are_counted_below_their_table() -> None:
+    page = examples.own_study()
+    (data,) = page.data
+
+    def said(**events: int) -> str:
+        rows = [
+            replace(row, events=events.get(f"fold_{row.fold}", row.events)) for row in data.rows
+        ]
+        return evaluation_html(replace(page, data=[replace(data, rows=rows)]))
+
+    assert "fewer than 5 events" not in said(fold_1=5)
+    assert "1 test set has fewer than 5 events; its c-indices rest on few pairs" in said(
+        fold_1=4
+    )
+    assert "2 test sets have fewer than 5 events; their" in said(fold_1=4, fold_2=1)
+
+
+def test_small_counts_of_real_patients_are_not_told_by_a_sum() -> None:
+    text = evaluation_html(examples.four_cancers())
+    assert '<dd class="value">300–600</dd>' in text  # 303 to 603 with the three of Canada
+    assert "centers of fewer than 5 are not counted" in text
+    page = examples.own_study()
+    (data,) = page.data
+    few = {
+        name: replace(part, event=np.arange(part.patients) < 1)
+        for name, part in data.cohorts.items()
+    }
+    text = evaluation_html(replace(page, data=[replace(data, cohorts=few)]))
+    assert "fewer than 5 with the event" in text
+    assert text.count("patients, fewer than 5 events") == 3 * 3  # label, title, description
+    assert "% events" not in text
+    simulated = replace(data, cohorts=few, drawn_anew=True)
+    assert "0.8 % events" in evaluation_html(replace(page, data=[simulated]))
+
+
+def test_a_scheme_that_leaks_is_not_shown_as_any_federated_one() -> None:
+    page = examples.two_splits()
+    plain = evaluation_html(page)
+    assert "leaks" not in plain[plain.index("<main>") :]
+    leaking = examples.Named("N-FL")
+    leaking.leaks = True
+    text = evaluation_html(replace(page, schemes={**examples.NAMED, "N-FL": leaking}))
+    assert {svg.get("class") for svg in drawings(text, "N-FL")} == {"leaks"}
+    assert {svg.get("class") for svg in drawings(text, "DT-FL")} == {"marked"}
+    assert text.count("<td>leaks</td>") == 2
+    assert "single patients can be told from what it sends" in text
+    assert "2 of them federated, 1 of which leaks" in text
+
+
+def test_runs_over_left_out_centers_say_how_many_centers_there_are() -> None:
+    page = examples.own_study()
+    rows = examples.rows({"POOL": 0.7, "DT-FL": 0.69}, seeds=2, test_sets=("a", "b", "c"))
+    data = replace(page.data[0], rows=rows)
+    assert "The 6 test sets are 3 centers in 2 runs" in evaluation_html(
+        replace(page, data=[data])
+    )
+    anew = replace(data, drawn_anew=True)
+    assert "centers in 2 runs" not in evaluation_html(replace(page, data=[anew]))
+    once = replace(data, rows=[row for row in rows if row.seed == 0])
+    assert "test sets are 3" not in evaluation_html(replace(page, data=[once]))
+
+
+def test_expected_values_are_called_by_their_source() -> None:
+    page = replace(examples.two_splits(), source="stored <run>")
+    text = evaluation_html(page)
+    assert '<th scope="col" class="source">stored &lt;run&gt;</th>' in text
+    assert "expected</th>" not in text
+    assert "stored &lt;run&gt;: 0.715." in text
+
+
+def test_claims_are_shown_with_what_they_were_checked_by() -> None:
+    claims = [Claim("It holds.", "0.7", held=True), Claim("It fails.", "0.4", held=False)]
+    page = replace(examples.two_splits(), claims=claims, claims_note="At <small> sizes.")
+    text = evaluation_html(page)
+    assert text.count("The paper's conclusions, as checked here") == 2
+    assert "At &lt;small&gt; sizes." in text
+    assert text.count('<tr class="failed">') == 1
+    assert 'id="claims"' not in evaluation_html(examples.two_splits())
 
 
 def test_federated_schemes_are_marked() -> None:
@@ -132,11 +248,11 @@ def test_federated_schemes_are_marked() -> None:
 
 def test_real_patients_are_shown_in_groups_and_simulated_ones_freely() -> None:
     real = evaluation_html(examples.four_cancers())
-    assert "No bar describes fewer than 5 patients" in real
+    assert "No bar or share describes fewer than 5 patients" in real
     assert "fewer than 5 patients: not shown" in real
     simulated = evaluation_html(examples.two_splits())
     assert "Simulated patients of the first run" in simulated
-    assert "No bar describes" not in simulated
+    assert "No bar" not in simulated
 
 
 def test_each_evaluation_says_what_its_interval_rests_on() -> None:

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fedcox.evaluation.reproduction import Claim
 from fedcox.reports.appendix_page import appendix_html
 from fedcox.reports.communication_page import communication_html
 from fedcox.reports.evaluation_page import evaluation_html
 from tests import evaluation_examples as examples
-from tests.reports.browser import CHROMIUM, brightness, browse, measure
+from tests.reports.browser import CHROMIUM, DESK, PHONE, brightness, browse, measure
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 
+CLAIM = Claim(
+    "Where centers differ in how long patients were followed, N-FL falls behind pooling.",
+    "N-FL −0.160 (−0.170 to −0.151), DT-FL −0.006 (−0.009 to −0.002)",
+    held=True,
+)
+
+
 def pages() -> dict[str, str]:
     return {
-        "two splits": evaluation_html(examples.two_splits()),
+        "two splits": evaluation_html(replace(examples.two_splits(), claims=[CLAIM])),
         "four cancers": evaluation_html(examples.four_cancers()),
         "own study": evaluation_html(examples.own_study()),
         "communication": communication_html(examples.communication(), command="fedcox"),
@@ -55,6 +64,22 @@ def test_everything_is_drawn(light: list[dict[str, Any]]) -> None:
         curves = {"communication": 2 * (4 + 5), "appendix": 4 * 6}
         assert page["dots"] == dots.get(page["name"], 0)
         assert page["curves"] == curves.get(page["name"], 0)
+
+
+def test_a_statement_has_room_on_a_phone(light: list[dict[str, Any]]) -> None:
+    widths = {page["width"]: page["statements"] for page in light if page["statements"]}
+    assert min(widths[PHONE]) > 0.8 * PHONE
+    assert len(widths[PHONE]) == len(widths[DESK]) == 1
+
+
+def test_tables_fit_a_desk(light: list[dict[str, Any]]) -> None:
+    assert [page["wide"] for page in light if page["width"] == DESK] == [[]] * len(pages())
+
+
+def test_lines_of_messages_are_told_apart_without_colour(light: list[dict[str, Any]]) -> None:
+    for page in light:
+        if page["name"] == "communication":
+            assert [len(set(dashes)) for dashes in page["dashes"]] == [4, 5]
 
 
 def test_the_pages_make_no_request(light: list[dict[str, Any]]) -> None:

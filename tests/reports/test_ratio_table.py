@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from fedcox.analysis.fitted import Notice
 from fedcox.reports.ratio_rows import footer_lines, ratio_rows
 from fedcox.reports.ratio_table import ratio_table, warnings_panel
+from fedcox.reports.study_report import report_html
 from tests import fitted_examples as examples
 
 
@@ -56,11 +57,21 @@ def test_the_footer_counts_patients_events_rounds_and_bytes() -> None:
     assert "kB left the centers" in text
 
 
-def test_a_fit_without_a_test_or_concordance_prints_dashes() -> None:
+def test_a_fit_without_a_test_or_concordance_says_so() -> None:
     text = "\n".join(footer_lines(examples.nothing_estimable()))
-    assert "likelihood-ratio test –" in text
+    assert "likelihood-ratio test none, since no coefficient was estimated" in text
     assert "concordance –" in text
     assert "not converged after 5 rounds" in text
+
+
+def test_a_fit_before_its_optimum_shows_no_likelihood_ratio_test() -> None:
+    """Not even one that its file holds, such as a file of an earlier version."""
+    fitted = replace(examples.lung(), converged=False)
+    assert fitted.likelihood_ratio is not None
+    text = "\n".join(footer_lines(fitted))
+    assert "likelihood-ratio test none, since the fit did not reach the maximum" in text
+    assert "39.0" not in text
+    assert "none, since the fit did not reach the maximum" in report_html(fitted)
 
 
 def test_an_interval_beyond_all_numbers_is_said_in_words() -> None:

@@ -87,6 +87,27 @@ def test_a_center_of_fewer_than_five_is_not_shown() -> None:
     assert figure.rows[0].size == "50 patients, 50 % events"
 
 
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (0, "fewer than 5 events"),
+        (1, "fewer than 5 events"),
+        (4, "fewer than 5 events"),
+        (5, "3.4 % events"),
+        (143, "97 % events"),
+        (144, "fewer than 5 without the event"),
+        (148, "fewer than 5 without the event"),
+    ],
+)
+def test_no_share_tells_of_fewer_than_five_patients(events: int, words: str) -> None:
+    patients = Cohort(np.zeros((148, 1)), np.linspace(1.0, 9.0, 148), np.arange(148) < events)
+    (row,) = times_figure({"center": patients}, unit="days").rows
+    assert row.size == f"148 patients, {words}"
+    assert row.words.startswith(f"center: 148 patients, {words};")
+    (row,) = times_figure({"center": patients}, unit="days", fewest=1).rows
+    assert "fewer" not in row.size
+
+
 def test_simulated_patients_may_be_shown_one_by_one() -> None:
     (row,) = figure_of(np.array([1.0, 2.0, 9.0]), fewest=1).rows
     assert [bar.patients for bar in row.bars] == [1, 1, 1]

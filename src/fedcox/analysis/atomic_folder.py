@@ -35,7 +35,7 @@ def check_folder(
     others = sorted(path.name for path in target.iterdir() if not is_ours(path))
     if others or target.is_symlink():
         raise OutputError(
-            f"The folder {target} holds more than a {what}: {', '.join(others) or 'a link'}.",
+            f"The folder {target} holds more than the {what}: {', '.join(others) or 'a link'}.",
             ["Choose another name, or move these files away."],
         )
 

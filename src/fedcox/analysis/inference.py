@@ -100,13 +100,16 @@ def _estimated(name: str, coef: float, se: float, mean: float, sd: float) -> Coe
 
 
 def likelihood_ratio(
-    plan: Plan, log_likelihood: float, null: float, agreement: Agreement
+    plan: Plan, log_likelihood: float, null: float, agreement: Agreement, *, converged: bool
 ) -> dict[str, float] | None:
-    """All coefficients against none; no test of a penalised fit, which has no maximum."""
+    """All coefficients against none, where the likelihood is at its maximum.
+
+    A penalised fit is not there, and neither is one that was left before its optimum.
+    """
     freedom = agreement.setting.columns
-    if plan.ridge or not freedom:
+    if plan.ridge or not converged or not freedom:
         return None
-    statistic = max(0.0, 2.0 * (log_likelihood - null))
+    statistic = max(0.0, 2.0 * (log_likelihood - null))  # where it is zero but for rounding
     return {
         "statistic": statistic,
         "df": freedom,

@@ -9,16 +9,23 @@ import numpy as np
 from fedcox.analysis.agreement import Agreement
 from fedcox.analysis.fitted import Notice
 from fedcox.analysis.plan import Plan
+from fedcox.data.wording import counted
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.solver import Solution
 
 _NAMES_SHOWN = 12
+#: In standard errors: beyond this the curvature says no more than that it is far.
+_BEYOND_TELLING = 100.0
+_NO_INFERENCE = (
+    "Standard errors, intervals and p-values are computed where it ended, as if that were the "
+    "optimum: do not use them as a test. There is no likelihood-ratio test."
+)
 
 
 def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notice, ...]:
     """Every warning of a fit, in the order in which they matter."""
     return (
-        *_approximate(plan),
+        *_approximate(plan, solution),
         *_not_converged(plan, solution),
         *_separation(plan, agreement, solution),
         *_columns(plan, agreement),
@@ -26,32 +33,54 @@ def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notic
     )
 
 
-def _approximate(plan: Plan) -> list[Notice]:
-    if not isinstance(plan.solver, FederatedAveraging):
+def _approximate(plan: Plan, solution: Solution) -> list[Notice]:
+    if solution.converged or not _averages(plan):
         return []
     return [
         Notice(
             "ApproximateSolverWarning",
-            "Federated averaging takes the mean of where every center's own steps lead. That "
-            "is near the optimum over all patients where centers are alike. Where they are "
-            "not, it is off by more than the standard errors show. For the pooled result use "
-            'method = "newton" or "lbfgs".',
+            "Federated averaging takes the mean of where every center's own steps lead, which "
+            "is the optimum over all patients only where centers are alike. It ended off that "
+            f"optimum.{_distance(solution)} {_NO_INFERENCE} More rounds lead nowhere else: for "
+            'the pooled result use method = "newton" or "lbfgs".',
         )
     ]
 
 
 def _not_converged(plan: Plan, solution: Solution) -> list[Notice]:
-    # More rounds of federated averaging lead nowhere else: its own notice says what does.
-    if solution.converged or isinstance(plan.solver, FederatedAveraging):
+    if solution.converged or _averages(plan):
         return []
     return [
         Notice(
             "NotConvergedWarning",
-            f"The solver stopped after {len(solution.steps)} steps before it reached the "
-            "optimum. Coefficients and standard errors are those of the last step. Allow more "
-            'rounds, or use method = "newton".',
+            f"The solver stopped after {counted(len(solution.steps), 'step')} before it "
+            f"reached the optimum.{_distance(solution)} {_NO_INFERENCE} Allow more rounds, or "
+            'use method = "newton".',
         )
     ]
+
+
+def _averages(plan: Plan) -> bool:
+    """Whether the solver's own end is another place than the pooled optimum."""
+    solver = plan.solver
+    return isinstance(solver, FederatedAveraging) and not solver.pooled_in_the_end
+
+
+def _distance(solution: Solution) -> str:
+    """The decrement in words: its root bounds how far anything is off, in standard errors."""
+    if solution.decrement is None:
+        return ""
+    off = float(np.sqrt(max(0.0, solution.decrement)))
+    if off > _BEYOND_TELLING:
+        return " It is too far off to say how far."
+    if off < 1.0:
+        up_to = f"{max(off, 0.01):.2f} of a standard error"
+    else:
+        up_to = f"{off:.1f} standard errors"
+    return (
+        " By the curvature there, coefficients and baseline hazards are off by up to about "
+        f"{up_to}."
+    )
 
 
 def _separation(plan: Plan, agreement: Agreement, solution: Solution) -> list[Notice]:

@@ -128,10 +128,13 @@ class AdamSolver(Table):
 
 
 class FedavgSolver(Table):
-    """Steps of every center's own, then their mean: near the pooled optimum, not at it."""
+    """Steps of every center's own, then their mean: near the pooled optimum, not at it.
+
+    Without a `learning_rate` it is the one that suits the descent.
+    """
 
     method: Literal["fedavg"]
-    learning_rate: Positive = 0.2
+    learning_rate: Positive | None = None
     rounds: AtLeastOne = 100
     local_steps: AtLeastOne = 5
     descent: Literal["scaled", "sgd", "adam"] = "scaled"

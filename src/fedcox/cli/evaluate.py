@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.own_command import own_command
 from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def evaluate(
         typer.Option(
             metavar="NAMES", help="Schemes to compare, with commas; a wrong name lists them."
         ),
-    ] = "POOL,N-FL-EXACT,DT-FL-NEWTON",
+    ] = "POOL, N-FL-EXACT, DT-FL-NEWTON",
     folds: Annotated[
         int | None,
         typer.Option(metavar="K", help="Folds inside each center; 5 unless --left-out."),
@@ -137,6 +136,11 @@ def _read(
         for reason, count in dropped.items()
         if reason != "no center"  # has a warning of its own
     ]
+    if isinstance(files, Path) and center_column is None:
+        told.append(
+            "All patients are one center, since no --center-column is named; schemes that "
+            "differ by center are then alike."
+        )
     return federation, told
 
 
@@ -160,10 +164,9 @@ def run_shown(
             return run_experiment(experiment, file, workers=workers, watch=watch)
         except KeyboardInterrupt:
             progress.stop()
-            again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
             typer.echo(
                 f"Stopped. {done:,} of {total:,} rows are kept; to go on: "
-                f"{shlex.join(['fedcox', *again, '--resume'])}",
+                f"{own_command('--resume')}",
                 err=True,
             )
             raise typer.Exit(130) from None
@@ -186,7 +189,7 @@ def _finish(
     from fedcox.reports.evaluation_table import evaluation_table, notes_panel
 
     compared = compare(rows, drawn_anew=experiment.problem.drawn_anew)
-    command = shlex.join(["fedcox", *sys.argv[1:]])
+    command = own_command()
     write_summary(out, experiment.header, compared, command=command, notes=told)
     cohorts = experiment.problem.cohorts(experiment.seeds[0])
     page = EvaluationPage(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import sys
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedcox.cli.own_command import own_command
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.simulate import Bound
 
 if TYPE_CHECKING:
     from fedcox.data.tcga import TcgaTable
@@ -39,13 +38,6 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run that wa
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace a run that is there already.")
 ]
-
-
-class Bound(StrEnum):
-    """Up to whose median survival censoring times reach: the paper can be read both ways."""
-
-    PATIENT = "patient"
-    POPULATION = "population"
 
 
 @reproduce.command()
@@ -207,7 +199,7 @@ def _study(
     with whole_folder(out) as folder:
         text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
         (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-        write_page(folder / f"{name}.html", result, command=_command())
+        write_page(folder / f"{name}.html", result, command=own_command())
     typer.echo(f"The page to read: {out / f'{name}.html'}")
 
 
@@ -245,7 +237,7 @@ def _run(
         )
     }
     claims = reproduction.claims(compared)
-    write_reproduction(out, reproduction, compared, claims, command=_command())
+    write_reproduction(out, reproduction, compared, claims, command=own_command())
     _write_page(reproduction, rows, claims, out)
     _show(reproduction, compared, claims, out)
 
@@ -276,16 +268,16 @@ def _write_page(
                 panel.unit,
                 drawn_anew=panel.experiment.problem.drawn_anew,
                 expected=expected.get(panel.name, {}),
+                notes=panel.notes,
             )
             for panel in reproduction.panels
         ],
-        command=_command(),
+        command=own_command(),
         versions=first.header["versions"],
         reference=reproduction.reference,
         source="fedcox's stored run at the paper's sizes",
         claims=claims,
         claims_note=reproduction.claims_note,
-        notes=[note for panel in reproduction.panels for note in panel.notes],
     )
     write_evaluation_page(page, out / PAGE)
 
@@ -319,9 +311,3 @@ def _show(
         table.add_row(escape(claim.statement), claim.measured, "yes" if claim.held else "NO")
     console.print(table)
     console.print(f"The page to read: {escape(str(out / PAGE))}", soft_wrap=True)
-
-
-def _command() -> str:
-    """What was typed, but for how an earlier run was met."""
-    words = [word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")]
-    return shlex.join(["fedcox", *words])

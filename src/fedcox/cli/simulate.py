@@ -32,6 +32,12 @@ class Bound(StrEnum):
     POPULATION = "population"
 
 
+_COVARIATES = 200
+_SPLIT = Split.UNIFORM
+_CONCENTRATION = 0.5
+_CENSORING = Bound.PATIENT
+
+
 def simulate(
     out: Annotated[Path, typer.Argument(metavar="OUT_DIR", help="The folder to write.")],
     centers: Annotated[int, typer.Option(min=1, help="Number of hospitals.")] = 5,
@@ -41,22 +47,33 @@ def simulate(
         bool, typer.Option("--paper", help="The paper's generator (section 6.1) instead.")
     ] = False,
     covariates: Annotated[
-        int, typer.Option(min=1, help="Number of covariates, with --paper.")
-    ] = 200,
+        int | None,
+        typer.Option(
+            min=1, help=f"Number of covariates, with --paper; default: {_COVARIATES}."
+        ),
+    ] = None,
     split: Annotated[
-        Split,
+        Split | None,
         typer.Option(
             help="How patients lie in the hospitals, with --paper: at random, in order of "
-            "time, of the first covariate, or unevenly by time (see --concentration)."
+            "time, of the first covariate, or unevenly by time (see --concentration); "
+            f"default: {_SPLIT.value}."
         ),
-    ] = Split.UNIFORM,
+    ] = None,
     concentration: Annotated[
-        float, typer.Option(help="Of --split dirichlet: the smaller, the more uneven.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            help="Of --paper --split dirichlet: the smaller, the more uneven; default: "
+            f"{_CONCENTRATION}."
+        ),
+    ] = None,
     censoring: Annotated[
-        Bound,
-        typer.Option(help="Censored up to each patient's own median survival, or up to one."),
-    ] = Bound.PATIENT,
+        Bound | None,
+        typer.Option(
+            help="With --paper: censored up to each patient's own median survival, or up to "
+            f"one; default: {_CENSORING.value}."
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a simulation that is there already.")
     ] = False,
@@ -83,17 +100,27 @@ def simulate(
         simulate_paper_cohort,
     )
 
+    of_paper = {"--covariates": covariates, "--split": split, "--censoring": censoring}
+    _refuse_idle(
+        [] if paper else [name for name, value in of_paper.items() if value is not None],
+        concentration is not None and not (paper and split is Split.DIRICHLET),
+    )
     check_folder(out, overwrite=overwrite)
     with progress_bar() as progress:
         task = progress.add_task("simulating patients", total=centers + 3)
         rng = np.random.default_rng(seed)
         if paper:
-            study = paper_study(covariates)
+            columns = covariates or _COVARIATES
+            study = paper_study(columns)
             drawn = simulate_paper_cohort(
-                patients, covariates, rng=rng, censoring_bound=censoring.value
+                patients, columns, rng=rng, censoring_bound=(censoring or _CENSORING).value
             )
             hospital = split_cohort(
-                drawn.cohort, centers, split.value, rng=rng, concentration=concentration
+                drawn.cohort,
+                centers,
+                (split or _SPLIT).value,
+                rng=rng,
+                concentration=_CONCENTRATION if concentration is None else concentration,
             )
             simulated = paper_table(drawn, hospital)
         else:
@@ -106,6 +133,23 @@ def simulate(
 
         write_simulation(out, study, simulated, overwrite=overwrite, wrote=wrote)
     _show(out, study, simulated)
+
+
+def _refuse_idle(without_paper: list[str], concentration: bool) -> None:
+    """An option that would change nothing is a misunderstanding: say so, all at once."""
+    from fedcox.data.wording import counted, listed
+    from fedcox.errors import InputError
+
+    faults = []
+    if without_paper:
+        faults.append(f"{listed(without_paper)}: needed is --paper as well.")
+    if concentration:
+        faults.append("--concentration: needed are --paper and --split dirichlet as well.")
+    if faults:
+        options = counted(len(without_paper) + concentration, "option")
+        raise InputError(
+            f"{options} would change nothing.", [*faults, "Leave out what you do not need."]
+        )
 
 
 def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:

@@ -41,11 +41,6 @@ def split_uniformly(patients: int, centers: int, *, rng: np.random.Generator) ->
     return rng.permutation(_in_order(even_sizes(patients, centers)))
 
 
-def split_unequally(patients: int, centers: int, *, rng: np.random.Generator) -> IntArray:
-    """At random, into a few large centers and many small ones."""
-    return rng.permutation(_in_order(unequal_sizes(patients, centers, rng=rng)))
-
-
 def split_by_value(values: FloatArray, centers: int) -> IntArray:
     """In order of a value: the smallest to the first center, the largest to the last.
 

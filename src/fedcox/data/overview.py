@@ -15,9 +15,8 @@ from fedcox.data.columns import MISSING, read_levels, read_numbers
 from fedcox.data.encoding import LoadedCohort
 from fedcox.data.faults import TableFaults
 from fedcox.data.schema import CategoryColumn, CohortSchema
+from fedcox.data.wording import SMALL_CELL
 from fedcox.survival.time_grid import TimeGrid
-
-SMALL_CELL = 5
 
 
 @dataclass(frozen=True)

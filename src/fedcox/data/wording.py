@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from fedcox.data.spelling import is_number
 
+#: A count below this would speak of a few patients.
+SMALL_CELL = 5
+
 _SHOWN_NAMES = 30
 _SHOWN_PLACES = 5
 

@@ -24,6 +24,9 @@ Replicates = Literal["folds", "centers", "runs"]
 #: Seed and test set.
 _Where = tuple[int, int | str]
 
+#: A test set with fewer events than this judges on few pairs of patients.
+FEW_EVENTS = 5
+
 REPLICATES: dict[Replicates, str] = {
     "folds": (
         "95 % intervals of differences: corrected resampled t (Nadeau and Bengio), which "
@@ -89,7 +92,10 @@ class Note:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All schemes under one evaluation; `differences` has every pair, later minus earlier."""
+    """All schemes under one evaluation; `differences` has every pair, later minus earlier.
+
+    `few_events` counts test sets that gave a c-index, but have fewer than `FEW_EVENTS` events.
+    """
 
     evaluation: Evaluation
     seeds: int
@@ -98,6 +104,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     replicates: Replicates
     notes: tuple[Note, ...]
+    few_events: int
 
     def difference(self, scheme: str, reference: str) -> Difference | None:
         """That pair, or None where it was not compared in this order."""
@@ -137,6 +144,13 @@ def _comparison(rows: list[Row], evaluation: Evaluation, drawn_anew: bool) -> Co
         ),
         replicates=replicates,
         notes=tuple(_notes(by_scheme)),
+        few_events=len(
+            {
+                (row.seed, row.test_set)
+                for row in rows
+                if row.c_index is not None and row.events < FEW_EVENTS
+            }
+        ),
     )
 
 

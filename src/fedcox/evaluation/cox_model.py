@@ -71,13 +71,12 @@ class CoxTraining:
 
 
 def _trouble(fit: CoxFit) -> str:
-    columns = int(np.count_nonzero(~fit.aliased))
-    sizes = f"{fit.patients} patients, {fit.events} events, {columns} columns"
+    """Without sizes: they differ from fold to fold, and small ones speak of a few patients."""
     if fit.separated.any():
-        what = f"{int(fit.separated.sum())} coefficient(s) grow without bound"
+        what = "some coefficient grows without bound"
     else:
         what = "the solver did not reach an optimum"
     return (
-        f"Cox's model on {sizes}: {what}; fitted again with a ridge of {FAINT_RIDGE:g} on "
-        "standardised covariates."
+        f"Cox's model: {what}; fitted again with a ridge of {FAINT_RIDGE:g} on standardised "
+        "covariates."
     )

@@ -10,33 +10,44 @@ from pathlib import Path
 from typing import Any
 
 from fedcox.analysis.atomic_file import write_atomically
-from fedcox.analysis.atomic_folder import check_folder
+from fedcox.data.wording import quoted
 from fedcox.errors import InputError, OutputError
 from fedcox.evaluation.comparison import REPLICATES, Comparison
-from fedcox.evaluation.result_file import read_results
+from fedcox.evaluation.result_file import holds_results, read_results
 
 ROWS, SUMMARY, PAGE = "folds.jsonl", "evaluation.json", "evaluation.html"
 FILES = (ROWS, SUMMARY, PAGE)
 
 
 def check_evaluation_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
-    """Refuse a folder that exists, unless told to go on with it or to replace it."""
+    """Refuse a folder with other files, or with an evaluation that nobody said a word about."""
     if overwrite and resume:
         raise InputError(
             "--overwrite and --resume exclude each other.",
             ["Say --resume to keep the rows that are there, --overwrite to begin again."],
         )
-    if (folder / ROWS).is_file() and not overwrite and not resume:
+    if not (folder.exists() or folder.is_symlink()):
+        return
+    if not folder.is_dir():
+        raise OutputError(f"{folder} exists and is not a folder.", ["Choose another name."])
+    there = sorted(folder.iterdir())
+    others = [path.name for path in there if not _ours(path)]
+    if others:
+        raise OutputError(
+            f"The folder {folder} holds what no evaluation wrote: {quoted(others)}.",
+            ["Choose another folder, or move these files away."],
+        )
+    if there and not overwrite and not resume:
         raise OutputError(
             f"The folder {folder} holds an evaluation{_so_far(folder)}.",
             ["Say --resume to go on with it, --overwrite to begin again, or choose another."],
         )
-    check_folder(
-        folder,
-        overwrite=overwrite or resume,
-        is_ours=lambda path: path.name in FILES and path.is_file(),
-        what="evaluation",
-    )
+
+
+def _ours(path: Path) -> bool:
+    if path.name not in FILES or not path.is_file():
+        return False
+    return path.name != ROWS or holds_results(path)
 
 
 def begin_folder(folder: Path, *, overwrite: bool) -> Path:

@@ -69,7 +69,7 @@ class Experiment:
     left_out_runs: int | None = None
 
     def __post_init__(self) -> None:
-        faults = [*self._plan_faults(), *self._patient_faults()]
+        faults = [*self._plan_faults(), *self._scheme_faults(), *self._patient_faults()]
         if faults:
             raise InputError("This evaluation cannot be run as it is.", faults)
 
@@ -92,6 +92,13 @@ class Experiment:
         for name in dict.fromkeys(names):
             if names.count(name) > 1:
                 yield f"Scheme {name} is named {names.count(name)} times; once is enough."
+
+    def _scheme_faults(self) -> Iterator[str]:
+        for scheme in self.schemes:
+            try:
+                scheme.check()
+            except InputError as error:
+                yield " ".join([error.subject, *error.faults])
 
     def _patient_faults(self) -> Iterator[str]:
         if not self.seeds or min(self.seeds) < 0:

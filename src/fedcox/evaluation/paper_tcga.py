@@ -67,7 +67,7 @@ def tcga(tables: Mapping[str, Patients], *, quick: bool) -> Reproduction:
                 left_out_runs=min(runs, _LEFT_OUT_RUNS),
             ),
             unit="days",
-            notes=tuple(f"{cancer}: {note}" for note in table.notes),
+            notes=tuple(table.notes),
         )
         for cancer, table in tables.items()
     )

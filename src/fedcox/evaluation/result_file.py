@@ -52,7 +52,10 @@ def open_results(path: Path, header: Header) -> ResultFile:
     if differing:
         raise InputError(
             f"{path} holds the results of another experiment.",
-            [*differing, "Choose another place for the new results, or move that file away."],
+            [
+                *differing,
+                "Choose another place for the new results, or begin again with --overwrite.",
+            ],
         )
     try:
         with path.open("rb+") as file:
@@ -60,6 +63,13 @@ def open_results(path: Path, header: Header) -> ResultFile:
     except OSError as error:
         raise _unwritable(path, error) from error
     return ResultFile(path, rows)
+
+
+def holds_results(path: Path) -> bool:
+    """Whether a file begins as results do; an empty one may become a file of results."""
+    with _told_if_unreadable(path), path.open("rb") as file:
+        first = file.readline()
+    return not first.strip() or (_record(first) or {}).get("format") == FORMAT
 
 
 def read_results(path: str | Path) -> tuple[dict[str, Any], tuple[Row, ...]]:
@@ -90,6 +100,8 @@ def differences(found: Any, wanted: Any, place: str = "") -> list[str]:
         ]
     if found == wanted:
         return []
+    if place == "patients, sha256":
+        return ["The patients are not the same."]
     return [f"{place}: the file has {_shown(found)}, and {_shown(wanted)} was asked for."]
 
 
@@ -117,7 +129,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[Row], int]:
         except (TypeError, ValueError):
             raise InputError(
                 f"Line {number} of {path} is not a row of an evaluation.",
-                ["Somebody changed the file; begin again in another place."],
+                ["Somebody changed the file; begin again with --overwrite, or elsewhere."],
             ) from None
         rows.setdefault(row.key, row)
     return header, list(rows.values()), length

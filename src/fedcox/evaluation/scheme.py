@@ -90,6 +90,11 @@ class AbstractScheme(ABC):
     summary: str
     #: Whether it leaves every patient in the own center; the others pool them, for comparison.
     federated: bool
+    #: Whether what a federated scheme sends gives single patients away: for experiments only.
+    leaks: bool = False
+
+    def check(self) -> None:  # noqa: B027 – most schemes can run anywhere
+        """Raise InputError where this scheme cannot run here, such as without its library."""
 
     def settings(self) -> dict[str, Any]:
         """What this scheme was made with, beside the recipe; ready for JSON."""

@@ -54,8 +54,8 @@ def study_experiment(
         experiment = Experiment(
             study.name,
             FixedPatients.of(parts),
-            # Unknown names are told already; any scheme serves to find the other faults.
-            schemes_named(schemes) or tuple(SCHEMES.values()),
+            # Unknown names are told below; any scheme serves to find the other faults.
+            schemes_named(schemes) or (SCHEMES["POOL"],),
             recipe_of(study),
             folds=folds,
             left_out=left_out,

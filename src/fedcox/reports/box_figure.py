@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +19,11 @@ from fedcox.survival.cohort import FloatArray
 REACH = 1.5
 #: The band around a row's middle in which single values lie, in per cent of its height.
 BAND = 56.0
+#: Quartiles of fewer values than this say nothing that the values do not.
+FEWEST_FOR_BOX = 5
+
+#: How a row is drawn: as any, as one that matters most, or as one to beware of.
+Look = Literal["plain", "marked", "leaks"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Sample:
 
     label: str
     values: Sequence[float]
-    marked: bool = False
+    look: Look = "plain"
     expected: float | None = None
 
 
@@ -63,10 +69,10 @@ class Box:
 
 @dataclass(frozen=True)
 class BoxRow:
-    """One row; `box` is None where there is no value. `words` says the same in numbers."""
+    """One row; `box` is None where values are few. `words` says the same in numbers."""
 
     label: str
-    marked: bool
+    look: Look
     box: Box | None
     dots: tuple[Dot, ...]
     expected: float | None
@@ -96,8 +102,13 @@ class BoxFigure:
         return any(row.expected is not None for panel in self.panels for row in panel.rows)
 
 
-def box_figure(panels: Sequence[SamplePanel], *, chance: float = 0.5) -> BoxFigure:
-    """Boxes on one axis that holds every value; values that are no numbers are left out."""
+def box_figure(
+    panels: Sequence[SamplePanel], *, chance: float = 0.5, source: str = "expected"
+) -> BoxFigure:
+    """Boxes on one axis that holds every value; values that are no numbers are left out.
+
+    `source` says in words where expected values come from.
+    """
     shown = [
         value
         for panel in panels
@@ -108,7 +119,7 @@ def box_figure(panels: Sequence[SamplePanel], *, chance: float = 0.5) -> BoxFigu
     return BoxFigure(
         axis,
         tuple(
-            BoxPanel(panel.title, tuple(_row(sample, axis) for sample in panel.samples))
+            BoxPanel(panel.title, tuple(_row(sample, axis, source) for sample in panel.samples))
             for panel in panels
         ),
         axis.place(chance) if axis.low <= chance <= axis.high else None,
@@ -119,19 +130,20 @@ def _known(values: Sequence[float | None]) -> list[float]:
     return [value for raw in values if (value := finite(raw)) is not None]
 
 
-def _row(sample: Sample, axis: ValueAxis) -> BoxRow:
+def _row(sample: Sample, axis: ValueAxis, source: str) -> BoxRow:
     values = np.array(_known(sample.values))
     expected = finite(sample.expected)
     return BoxRow(
         sample.label,
-        sample.marked,
-        _box(values, axis) if values.size else None,
+        sample.look,
+        _box(values, axis) if values.size >= FEWEST_FOR_BOX else None,
         tuple(
             Dot(axis.place(value), round(50 + BAND * (_spread(number) - 0.5), 1))
             for number, value in enumerate(values.tolist(), start=1)
         ),
         None if expected is None else axis.place(expected),
-        _words(sample.label, values, expected),
+        _words(sample.label, values)
+        + ("" if expected is None else f" {source}: {expected:.3f}."),
     )
 
 
@@ -153,12 +165,12 @@ def _spread(number: int) -> float:
     return value
 
 
-def _words(label: str, values: FloatArray, expected: float | None) -> str:
+def _words(label: str, values: FloatArray) -> str:
     if not values.size:
         return f"{label}: no value."
     first, median, third = np.quantile(values, [0.25, 0.5, 0.75])
-    words = (
-        f"{label}: median {median:.3f}, quartiles {first:.3f} and {third:.3f}, "
-        f"range {values.min():.3f} to {values.max():.3f}, {values.size} in all"
-    )
-    return f"{words}; expected {expected:.3f}." if expected is not None else f"{words}."
+    words = [f"{label}: median {median:.3f}"]
+    if values.size >= FEWEST_FOR_BOX:
+        words.append(f"quartiles {first:.3f} and {third:.3f}")
+    words += [f"range {values.min():.3f} to {values.max():.3f}", f"{values.size} in all."]
+    return ", ".join(words)

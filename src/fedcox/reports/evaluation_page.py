@@ -12,23 +12,33 @@ from fedcox.evaluation.reproduction import Claim
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.evaluation.scheme import AbstractScheme
 from fedcox.evaluation.schemes import SCHEMES
-from fedcox.reports.box_figure import BoxPanel, Sample, SamplePanel, box_figure
+from fedcox.reports.box_figure import (
+    FEWEST_FOR_BOX,
+    BoxPanel,
+    Look,
+    Sample,
+    SamplePanel,
+    box_figure,
+)
 from fedcox.reports.evaluation_lines import (
+    EVALUATION_WORDS,
+    LEAKS,
     PairLine,
     SchemeLine,
     against,
+    data_notes,
+    federated_word,
+    found_notes,
     pair_line,
+    remarks,
     scheme_line,
 )
-from fedcox.reports.number_text import count_text, noun_text, percent_text
+from fedcox.reports.number_text import count_text, percent_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.reports.times_figure import FEWEST, TimesFigure, times_figure
 from fedcox.survival.cohort import Cohort
 
-EVALUATION_WORDS: dict[Evaluation, str] = {
-    "folds": "folds inside centers",
-    "left out": "one center left out",
-}
+_LOOKS: dict[str, Look] = {"yes": "marked", "leaks": "leaks"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +47,7 @@ class EvaluatedData:
 
     `drawn_anew` says that every seed simulated patients of its own; `cohorts` are then those
     of one seed, and may be shown one by one. `expected` holds c-indices known beforehand, by
-    evaluation and scheme.
+    evaluation and scheme. `notes` are whole sentences on these data.
     """
 
     title: str
@@ -46,6 +56,7 @@ class EvaluatedData:
     unit: str
     drawn_anew: bool = False
     expected: Mapping[tuple[Evaluation, str], float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +64,8 @@ class EvaluationPage:
     """What the page is made from.
 
     Differences are taken to the scheme `reference`, the first one unless named. `source` is
-    the caption of the expected values, `claims` say what should have come out. `notes` are
-    whole sentences on how it was done.
+    the caption of the expected values, `claims` say what should have come out, `claims_note`
+    how far that was checked. `notes` are whole sentences on how it was done.
     """
 
     title: str
@@ -65,6 +76,7 @@ class EvaluationPage:
     reference: str | None = None
     source: str = "expected"
     claims: Sequence[Claim] = ()
+    claims_note: str = ""
     notes: Sequence[str] = ()
     schemes: Mapping[str, AbstractScheme] = field(default_factory=lambda: SCHEMES)
 
@@ -79,6 +91,7 @@ class Panel:
     lines: tuple[SchemeLine, ...]
     pairs: tuple[PairLine, ...]
     any_expected: bool
+    remarks: tuple[str, ...]
 
 
 def write_evaluation_page(page: EvaluationPage, path: str | Path) -> None:
@@ -94,11 +107,17 @@ def evaluation_html(page: EvaluationPage) -> str:
         for comparison in compare(data.rows, drawn_anew=data.drawn_anew)
     ]
     both = len({comparison.evaluation for _, comparison in compared}) > 1
-    boxes = box_figure([_samples(page, data, found, both=both) for data, found in compared])
+    boxes = box_figure(
+        [_samples(page, data, found, both=both) for data, found in compared],
+        source=page.source,
+    )
     content = {
         "page": page,
         "facts": _facts(page, [comparison for _, comparison in compared]),
         "boxes": boxes,
+        "looks": {row.look for panel in boxes.panels for row in panel.rows},
+        "fewest_for_box": FEWEST_FOR_BOX,
+        "leaks": LEAKS,
         "panels": [
             _panel(page, data, comparison, drawn)
             for (data, comparison), drawn in zip(compared, boxes.panels, strict=True)
@@ -106,7 +125,7 @@ def evaluation_html(page: EvaluationPage) -> str:
         "intervals": _intervals([comparison for _, comparison in compared]),
         "times": _times(page),
         "fewest": FEWEST,
-        "found": _found([comparison for _, comparison in compared]),
+        "notes": _notes(page, compared),
         "schemes": _described(page, compared),
     }
     return page_html("evaluation.html.j2", content)
@@ -128,7 +147,7 @@ def _samples(
                     and row.scheme == summary.scheme
                     and row.c_index is not None
                 ],
-                marked=_federated(page, summary.scheme),
+                look=_LOOKS.get(_federated(page, summary.scheme), "plain"),
                 expected=data.expected.get((evaluation, summary.scheme)),
             )
             for summary in comparison.schemes
@@ -145,34 +164,56 @@ def _title(
     return f"{data.title}: {words}" if both else data.title
 
 
-def _federated(page: EvaluationPage, scheme: str) -> bool:
-    return scheme in page.schemes and page.schemes[scheme].federated
+def _federated(page: EvaluationPage, scheme: str) -> str:
+    return federated_word(page.schemes.get(scheme))
 
 
 def _facts(page: EvaluationPage, compared: Sequence[Comparison]) -> list[Fact]:
     schemes = {summary.scheme for comparison in compared for summary in comparison.schemes}
-    federated = sum(_federated(page, scheme) for scheme in schemes)
-    sizes = [sum(part.patients for part in data.cohorts.values()) for data in page.data]
-    events = sum(int(part.event.sum()) for data in page.data for part in data.cohorts.values())
+    words = [_federated(page, scheme) for scheme in schemes]
+    leaking = words.count("leaks")
+    federated = f"{words.count('yes') + leaking} of them federated"
+    if leaking:
+        federated += f", {leaking} of which {'leaks' if leaking == 1 else 'leak'}"
+    sizes = [sum(part.patients for part in _counted(data)) for data in page.data]
     centers = [len(data.cohorts) for data in page.data]
     runs = max((comparison.seeds for comparison in compared), default=0)
-    rows = sum(len(data.rows) for data in page.data)
+    indices = sum(row.c_index is not None for data in page.data for row in data.rows)
     return [
-        Fact(count_text(len(schemes)), "schemes", f"{federated} of them federated"),
+        Fact(count_text(len(schemes)), "schemes", federated),
         Fact(
             count_text(len(page.data)),
             "data set" if len(page.data) == 1 else "data sets",
             ", ".join(data.title for data in page.data),
         ),
-        Fact(
-            _range(sizes),
-            "patients",
-            f"{percent_text(events / sum(sizes))} with the event" if sum(sizes) else "",
-        ),
+        Fact(_range(sizes), "patients", _events(page)),
         Fact(_range(centers), "center" if centers == [1] else "centers"),
         Fact(count_text(runs), "run" if runs == 1 else "runs", "each with its own seed"),
-        Fact(count_text(rows), "c-indices", "one for each scheme and test set"),
+        Fact(count_text(indices), "c-indices", "one for each scheme and test set"),
     ]
+
+
+def _counted(data: EvaluatedData) -> list[Cohort]:
+    """Centers whose patients are counted: a sum must not give a small center away."""
+    fewest = 1 if data.drawn_anew else FEWEST
+    return [part for part in data.cohorts.values() if part.patients >= fewest]
+
+
+def _events(page: EvaluationPage) -> str:
+    """The share with the event, where that counts no few patients, and who is not counted."""
+    counted = [part for data in page.data for part in _counted(data)]
+    patients = sum(part.patients for part in counted)
+    events = sum(int(part.event.sum()) for part in counted)
+    fewest = 1 if all(data.drawn_anew for data in page.data) else FEWEST
+    words = []
+    if fewest > 1 and events < fewest:
+        words.append(f"fewer than {fewest} with the event")
+    elif patients:
+        words.append(f"{percent_text(events / patients)} with the event")
+    present = sum(part.patients > 0 for data in page.data for part in data.cohorts.values())
+    if len(counted) < present:
+        words.append(f"centers of fewer than {fewest} are not counted")
+    return "; ".join(words)
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -189,7 +230,7 @@ def _panel(
         scheme_line(
             summary,
             against(comparison, summary.scheme, reference),
-            federated=_federated(page, summary.scheme),
+            scheme=page.schemes.get(summary.scheme),
             expected=data.expected.get((comparison.evaluation, summary.scheme)),
         )
         for summary in comparison.schemes
@@ -201,6 +242,7 @@ def _panel(
         lines,
         tuple(pair_line(difference) for difference in comparison.differences),
         any_expected=any(line.expected for line in lines),
+        remarks=tuple(remarks(comparison)),
     )
 
 
@@ -227,16 +269,20 @@ def _times(page: EvaluationPage) -> list[tuple[str, TimesFigure, bool]]:
     ]
 
 
-def _found(compared: Sequence[Comparison]) -> list[str]:
-    """What the schemes had to say, each sentence once."""
-    times: dict[tuple[str, str], int] = {}
-    for comparison in compared:
-        for note in comparison.notes:
-            key = note.scheme, note.text
-            times[key] = times.get(key, 0) + note.test_sets
+def _notes(
+    page: EvaluationPage, compared: Sequence[tuple[EvaluatedData, Comparison]]
+) -> list[str]:
+    """On the whole, on each data set, and what the schemes had to say."""
+    several = len(page.data) > 1
+
+    def title(data: EvaluatedData) -> str:
+        return data.title if several else ""
+
+    found = found_notes((title(data), comparison) for data, comparison in compared)
     return [
-        f"{scheme}, on {noun_text(count, 'test set')}: {text}"
-        for (scheme, text), count in times.items()
+        *dict.fromkeys(page.notes),
+        *data_notes((title(data), data.notes) for data in page.data),
+        *(f"{note.who}: {note.text}" for note in found),
     ]
 
 

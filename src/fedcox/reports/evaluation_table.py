@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Group
 from rich.markup import escape
@@ -11,57 +10,73 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fedcox.evaluation.comparison import REPLICATES, Comparison, Difference, SchemeSummary
+from fedcox.evaluation.comparison import REPLICATES, Comparison
 from fedcox.evaluation.scheme import AbstractScheme
-from fedcox.reports.number_text import DASH, count_text, noun_text, signed_text
+from fedcox.reports.evaluation_lines import (
+    EVALUATION_WORDS,
+    LEAKS,
+    POOLS,
+    SchemeLine,
+    found_notes,
+    remarks,
+    scheme_line,
+)
+from fedcox.reports.number_text import count_text, noun_text
 
-_TITLES = {"folds": "folds inside centers", "left out": "one center left out"}
 _MOST_NOTES = 8
+#: Marks beside a scheme's name, by the word on whether it is federated, and what they mean.
+_MARKS = {"no": ("*", POOLS), "leaks": ("†", LEAKS)}
 
 
 def evaluation_table(
     comparison: Comparison, schemes: Sequence[AbstractScheme], *, title: str
 ) -> Table:
     """Means and differences to the first scheme; what the interval rests on stands below."""
-    runs = noun_text(comparison.seeds, "run")
     reference = comparison.schemes[0].scheme
-    federated = {scheme.name: scheme.federated for scheme in schemes}
+    named = {scheme.name: scheme for scheme in schemes}
+    lines = [
+        scheme_line(
+            summary,
+            comparison.difference(summary.scheme, reference),
+            scheme=named.get(summary.scheme),
+        )
+        for summary in comparison.schemes
+    ]
+    words, runs = EVALUATION_WORDS[comparison.evaluation], noun_text(comparison.seeds, "run")
     table = Table(
-        title=escape(f"{title}: {_TITLES[comparison.evaluation]}, {runs}"),
+        title=escape(f"{title}: {words}, {runs}"),
         title_justify="left",
         title_style="bold",
-        caption=escape(_caption(comparison, federated)),
+        caption=escape("\n".join(_caption(comparison, lines))),
         caption_justify="left",
     )
     table.add_column("scheme", no_wrap=True)
-    table.add_column("federated")
-    for header in ("c-index", "sets", f"vs {reference}", "95 % interval"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for summary in comparison.schemes:
-        own = federated[summary.scheme]
-        difference = comparison.difference(summary.scheme, reference)
+    table.add_column("c-index", justify="right", no_wrap=True)
+    table.add_column("sets", justify="right", no_wrap=True)
+    # A long name may break: all else in its column is short.
+    table.add_column(f"vs {reference}", justify="right", overflow="fold")
+    table.add_column("95 % interval", justify="right", no_wrap=True)
+    for line in lines:
+        mark = f" {_MARKS[line.federated][0]}" if line.federated in _MARKS else ""
         table.add_row(
-            Text(summary.scheme),
-            Text("yes" if own else "no", "" if own else "dim"),
-            _index_text(summary),
-            _test_sets_text(summary),
-            *_difference_texts(difference),
+            Text(f"{line.scheme}{mark}"),
+            line.index,
+            line.test_sets,
+            line.difference,
+            line.interval,
         )
     return table
 
 
 def notes_panel(comparisons: Sequence[Comparison], told: Sequence[str]) -> Panel | None:
     """What the files and the schemes had to say, or None; long lists are cut."""
-    notes: Counter[tuple[str, str]] = Counter()
-    for comparison in comparisons:
-        for note in comparison.notes:
-            notes[note.scheme, note.text] += note.test_sets
+    notes = found_notes(("", comparison) for comparison in comparisons)
     if not notes and not told:
         return None
+    notes.sort(key=lambda note: -note.test_sets)
     lines = [Text(sentence) for sentence in told]
     lines += [
-        Text.assemble((f"{scheme}, {noun_text(count, 'test set')}. ", "bold"), text)
-        for (scheme, text), count in notes.most_common(_MOST_NOTES)
+        Text.assemble((f"{note.who}: ", "bold"), note.text) for note in notes[:_MOST_NOTES]
     ]
     rest = len(notes) - _MOST_NOTES
     if rest > 0:
@@ -71,32 +86,12 @@ def notes_panel(comparisons: Sequence[Comparison], told: Sequence[str]) -> Panel
     )
 
 
-def _caption(comparison: Comparison, federated: Mapping[str, bool]) -> str:
-    lines = ["c-index: mean ± standard deviation over the test sets; 0.5 is chance."]
-    if len(comparison.schemes) > 1:
-        lines.append(REPLICATES[comparison.replicates])
-    if not all(federated[summary.scheme] for summary in comparison.schemes):
-        lines.append("Schemes that are not federated pool the patients, for comparison.")
-    return "\n".join(lines)
-
-
-def _index_text(summary: SchemeSummary) -> str:
-    if summary.mean is None:
-        return DASH
-    return f"{summary.mean:.3f}" + ("" if summary.sd is None else f" ± {summary.sd:.3f}")
-
-
-def _test_sets_text(summary: SchemeSummary) -> str:
-    if not summary.without_index:
-        return count_text(summary.test_sets)
-    every = summary.test_sets + summary.without_index
-    return f"{count_text(summary.test_sets)} of {count_text(every)}"
-
-
-def _difference_texts(difference: Difference | None) -> tuple[str, str]:
-    if difference is None or difference.mean is None:
-        return DASH, DASH
-    if difference.low is None:
-        return signed_text(difference.mean), DASH
-    low, high = signed_text(difference.low), signed_text(difference.high)
-    return signed_text(difference.mean), f"{low} to {high}"
+def _caption(comparison: Comparison, lines: Sequence[SchemeLine]) -> Iterable[str]:
+    found = {line.federated for line in lines}
+    yield from (
+        f"{mark} {meaning}" for word, (mark, meaning) in _MARKS.items() if word in found
+    )
+    yield "c-index: mean ± standard deviation over the test sets; 0.5 is chance."
+    yield from remarks(comparison)
+    if len(lines) > 1:
+        yield REPLICATES[comparison.replicates]

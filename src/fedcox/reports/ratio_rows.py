@@ -88,12 +88,21 @@ def _coefficient_text(value: float | None) -> str:
 
 
 def likelihood_ratio_text(fitted: FittedStudy) -> str | None:
-    """The test of all coefficients together, or None where nothing was estimated."""
-    test = fitted.likelihood_ratio
+    """The test of all coefficients together, or None where there is no such test."""
+    test = fitted.likelihood_ratio if fitted.converged else None
     statistic = None if test is None else finite(test.get("statistic"))
     if test is None or statistic is None:
         return None
     return f"{statistic:,.1f} on {count_text(test['df'])} df, p {_p_phrase(test.get('p'))}"
+
+
+def no_likelihood_ratio_text(fitted: FittedStudy) -> str:
+    """Why there is no such test."""
+    if fitted.study.model.ridge:
+        return "none, since with a ridge the likelihood is not at its maximum"
+    if all(row.coef is None for row in fitted.coefficients):
+        return "none, since no coefficient was estimated"
+    return "none, since the fit did not reach the maximum of the likelihood"
 
 
 def _p_phrase(p: float | None) -> str:
@@ -115,7 +124,7 @@ def rounds_text(fitted: FittedStudy) -> str:
 
 def footer_lines(fitted: FittedStudy) -> list[str]:
     """The facts below the table: patients, tests, rounds, bytes."""
-    test = likelihood_ratio_text(fitted)
+    test = likelihood_ratio_text(fitted) or no_likelihood_ratio_text(fitted)
     concordance = concordance_text(fitted)
     dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
     lines = [
@@ -130,7 +139,7 @@ def footer_lines(fitted: FittedStudy) -> list[str]:
     ]
     if dropped:
         lines.append(f"{noun_text(dropped, 'patient')} left out by the study's rules")
-    lines.append(f"likelihood-ratio test {test or DASH}")
+    lines.append(f"likelihood-ratio test {test}")
     lines.append(f"concordance {concordance or DASH}")
     lines.append(
         f"{rounds_text(fitted)}; {bytes_text(fitted.bytes_up)} left the centers, "

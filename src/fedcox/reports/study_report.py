@@ -24,6 +24,7 @@ from fedcox.reports.page import Fact, page_html
 from fedcox.reports.ratio_rows import (
     concordance_text,
     likelihood_ratio_text,
+    no_likelihood_ratio_text,
     ratio_rows,
     rounds_text,
     warning_title,
@@ -69,7 +70,7 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
         "forest_ticks": forest.ticks,
         "concordance": concordance_text(fitted),
         "likelihood_ratio": likelihood_ratio_text(fitted),
-        "no_likelihood_ratio": _no_likelihood_ratio(fitted),
+        "no_likelihood_ratio": no_likelihood_ratio_text(fitted),
         "axis": time_axis(fitted),
         "average": average_panel(fitted),
         "panels": list(group_panels(fitted)),
@@ -83,13 +84,6 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
         "versions": dict(fitted.versions),
         "command": fitted.command,
     }
-
-
-def _no_likelihood_ratio(fitted: FittedStudy) -> str:
-    """Why there is no such test."""
-    if fitted.study.model.ridge:
-        return "none, since with a ridge the likelihood is not at its maximum"
-    return "none, since no coefficient was estimated"
 
 
 def _subtitle(fitted: FittedStudy) -> str:

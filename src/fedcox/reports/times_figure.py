@@ -123,8 +123,7 @@ def _row(name: str, center: Cohort, bars: tuple[Bar, ...], end: float, fewest: i
     if not bars:
         size = f"fewer than {noun_text(fewest, 'patient')}: not shown"
         return TimesRow(name, size, (), "", f"{name}: {size}.")
-    share = percent_text(float(center.event.mean()))
-    size = f"{noun_text(patients, 'patient')}, {share} events"
+    size = f"{noun_text(patients, 'patient')}, {_events_text(center, fewest)}"
     most = max(bars, key=lambda bar: bar.patients)
     until = "and more" if math.isinf(most.high) else f"to {short_text(most.high)}"
     words = (
@@ -132,6 +131,16 @@ def _row(name: str, center: Cohort, bars: tuple[Bar, ...], end: float, fewest: i
         f"from {short_text(most.low)} {until}."
     )
     return TimesRow(name, size, bars, _path(bars, end), words)
+
+
+def _events_text(center: Cohort, fewest: int) -> str:
+    """The share with the event; none from which fewer than `fewest` patients can be told."""
+    events = int(center.event.sum())
+    if fewest > 1 and events < fewest:
+        return f"fewer than {fewest} events"
+    if fewest > 1 and center.patients - events < fewest:
+        return f"fewer than {fewest} without the event"
+    return f"{percent_text(events / center.patients)} events"
 
 
 def _bars(times: FloatArray, edges: FloatArray, fewest: int, *, cut: bool) -> tuple[Bar, ...]:

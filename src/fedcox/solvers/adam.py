@@ -45,8 +45,8 @@ class Adam(AbstractSolver):
             watch(steps[-1])
             descent.step(point, gradient, cooled(self.learning_rate, number, self.steps))
         alpha, beta = point[:intervals], point[intervals:]
-        last, converged = judged(federation, problem, alpha, beta, close=_CLOSE)
-        return Solution.at(alpha, beta, last, converged, steps)
+        last, decrement = judged(federation, problem, alpha, beta)
+        return Solution.at(alpha, beta, last, decrement < _CLOSE, steps, decrement=decrement)
 
     def _mean(
         self, federation: Federation, problem: Problem, point: FloatArray, number: int

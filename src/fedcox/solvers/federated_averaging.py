@@ -6,6 +6,7 @@ own ways does not lead to the optimum over all patients (McMahan et al. 2017).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,6 +34,12 @@ _CLOSE = 1e-4
 #: A loss this many times the first one: the learning rate is too large.
 _TOO_FAR = 2.0
 
+LocalDescent = Literal["scaled", "sgd", "adam"]
+
+#: A scaled step of 1 is about Newton's; a plain one is as long as the slope; one of Adam's
+#: moves every parameter by the rate itself, however flat the loss is there.
+LEARNING_RATES: Mapping[LocalDescent, float] = {"scaled": 0.2, "sgd": 1.0, "adam": 0.005}
+
 
 @dataclass(frozen=True)
 class FederatedAveraging(AbstractSolver):
@@ -41,17 +48,32 @@ class FederatedAveraging(AbstractSolver):
     `descent` is "scaled": gradient steps divided by the diagonal of the Hessian at the start,
     sent once; "sgd": plain gradient steps; or "adam", begun anew in every round, whose steps of
     even size turn the mean of the centers into something like their median. The learning rate
-    is constant within a round and cooled to zero over the second half of them; where a round
-    led far uphill, the next one starts from the best point so far with half the rate. With
-    `cells` a local step looks at that many of the center's own stacked rows, drawn by `seed`.
+    – None stands for the one that suits the descent – is constant within a round and cooled to
+    zero over the second half of them; where a round led far uphill, the next one starts from
+    the best point so far with half the rate. With `cells` a local step looks at that many of
+    the center's own stacked rows, drawn by `seed`.
     """
 
-    learning_rate: float = 0.2
+    learning_rate: float | None = None
     rounds: int = 100
     local_steps: int = 5
-    descent: Literal["scaled", "sgd", "adam"] = "scaled"
+    descent: LocalDescent = "scaled"
     cells: int | None = None
     seed: int = 0
+
+    @property
+    def rate(self) -> float:
+        """The learning rate before it is cooled."""
+        given = self.learning_rate
+        return LEARNING_RATES[self.descent] if given is None else given
+
+    @property
+    def pooled_in_the_end(self) -> bool:
+        """Whether enough rounds lead to the pooled optimum, however unlike centers are.
+
+        The mean of one gradient step each is a gradient step over all patients.
+        """
+        return self.local_steps == 1 and self.descent != "adam" and self.cells is None
 
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
@@ -63,8 +85,8 @@ class FederatedAveraging(AbstractSolver):
             watch(step)
 
         alpha, beta = self.train(federation, problem, keep)
-        last, converged = judged(federation, problem, alpha, beta, close=_CLOSE)
-        return Solution.at(alpha, beta, last, converged, steps)
+        last, decrement = judged(federation, problem, alpha, beta)
+        return Solution.at(alpha, beta, last, decrement < _CLOSE, steps, decrement=decrement)
 
     def train(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
@@ -75,7 +97,7 @@ class FederatedAveraging(AbstractSolver):
         first = least = np.inf
         slowed = 1.0
         for number in range(1, self.rounds + 1):
-            rate = slowed * cooled(self.learning_rate, number, self.rounds)
+            rate = slowed * cooled(self.rate, number, self.rounds)
             ends = federation.ask(LocalSteps(training, *here, rate, number))
             loss = ends.loss + 0.5 * float(problem.ridge @ here.beta**2)
             watch(Step(loss, None))

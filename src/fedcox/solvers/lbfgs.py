@@ -89,8 +89,9 @@ class _Run:
             model.learn(new_point - point, new_gradient - gradient)
             point, gradient = new_point, new_gradient
         alpha, beta = self.parts(point)
-        last, near = judged(self.federation, self.problem, alpha, beta, close=_CLOSE)
-        return Solution.at(alpha, beta, last, converged and near, self.steps)
+        last, left = judged(self.federation, self.problem, alpha, beta)
+        near = left < _CLOSE
+        return Solution.at(alpha, beta, last, converged and near, self.steps, decrement=left)
 
     def parts(self, point: FloatArray) -> tuple[FloatArray, FloatArray]:
         intervals = self.problem.alpha.size

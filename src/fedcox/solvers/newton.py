@@ -12,6 +12,7 @@ from fedcox.solvers.solver import (
     Step,
     Watcher,
     full_curvature,
+    judged,
     newton_step,
 )
 from fedcox.survival.cohort import BoolArray, FloatArray
@@ -105,7 +106,8 @@ class _Run:
             if moved is None:
                 break
             point, here = moved
-        return self.give(point, self.ask(point, Detail.INFORMATION), False)
+        last, decrement = judged(self.federation, self.problem, point.alpha, point.beta)
+        return self.give(point, last, False, decrement=decrement)
 
     def coast(
         self, point: _Point, factored: Factored, decrement: float
@@ -159,7 +161,15 @@ class _Run:
         last: Derivatives,
         converged: bool,
         separated: BoolArray | None = None,
+        decrement: float | None = None,
     ) -> Solution:
         return Solution.at(
-            point.alpha, point.beta, last, converged, self.steps, separated, self.first
+            point.alpha,
+            point.beta,
+            last,
+            converged,
+            self.steps,
+            separated,
+            self.first,
+            decrement,
         )

@@ -86,7 +86,8 @@ class Solution:
     """Where a solver ended.
 
     `separated` marks coefficients that grow without bound; `information` is the expected
-    information there, penalty included.
+    information there, penalty included. `decrement` tells how far the optimum still is, by
+    that information, where a solver looked.
     """
 
     alpha: FloatArray
@@ -99,6 +100,7 @@ class Solution:
     without_effects: FloatArray | None = (
         None  # information on β where the search began, if known
     )
+    decrement: float | None = None
 
     @classmethod
     def at(
@@ -110,6 +112,7 @@ class Solution:
         steps: Sequence[Step],
         separated: BoolArray | None = None,
         without_effects: FloatArray | None = None,
+        decrement: float | None = None,
     ) -> Solution:
         """The end of a search whose `last` reply held the information."""
         information = full_curvature(last)
@@ -124,6 +127,7 @@ class Solution:
             information,
             tuple(steps),
             without_effects,
+            decrement,
         )
 
 
@@ -143,18 +147,17 @@ def newton_step(
 
 
 def judged(
-    federation: Federation, problem: Problem, alpha: FloatArray, beta: FloatArray, close: float
-) -> tuple[Derivatives, bool]:
+    federation: Federation, problem: Problem, alpha: FloatArray, beta: FloatArray
+) -> tuple[Derivatives, float]:
     """Ask for the information where a solver without curvature stopped, and judge the place.
 
-    Gives the reply, and whether the optimum is nearer than the decrement `close`. One round,
-    which standard errors need anyway.
+    Gives the reply and the decrement there. One round, which standard errors need anyway.
     """
     last = problem.at(federation, alpha, beta, Detail.INFORMATION)
     if not np.isfinite(last.loss):
-        return last, False
+        return last, np.inf
     _, decrement = newton_step(Factored.of(full_curvature(last)), last)
-    return last, decrement < close
+    return last, decrement if np.isfinite(decrement) else np.inf
 
 
 class AbstractSolver(ABC):

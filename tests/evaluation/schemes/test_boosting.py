@@ -173,6 +173,8 @@ def test_without_xgboost_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(InputError, match=r"pip install 'fedcox\[experiments\]'"):
         QUICK.train(InProcess.from_cohorts({"a": simulated()}), Recipe(), SEED)
+    with pytest.raises(InputError, match=r"pip install 'fedcox\[experiments\]'"):
+        QUICK.check()
 
 
 def test_xgboost_is_loaded_only_where_trees_are_grown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -143,6 +144,16 @@ def test_centers_that_cannot_train_are_left_out_and_named() -> None:
     assert not any("'a large'" in note for note in found.notes)
 
 
+def test_notes_of_small_centers_tell_no_count_below_five() -> None:
+    notes = trained("LOCAL", uneven()).notes
+    for name in ("b empty", "c one"):
+        assert any(name in note and "fewer than 5 patients" in note for note in notes)
+    assert any("d no event" in note and "fewer than 5 events" in note for note in notes)
+    # The one other number is the faint ridge: sizes would differ from fold to fold.
+    allowed = {"5", "0.01"}
+    assert set(re.findall(r"\d+(?:\.\d+)?", " ".join(notes))) == allowed
+
+
 @pytest.mark.parametrize("name", [*ONE_MODEL, "LOCAL"])
 def test_difficult_centers_give_finite_risks(name: str) -> None:
     found = trained(name, uneven())
@@ -161,7 +172,9 @@ def test_without_an_optimum_a_faint_ridge_stands_in_and_is_told(name: str) -> No
     more = Cohort(np.column_stack([COHORT.covariates, spared]), COHORT.time, COHORT.event)
     federation = InProcess.from_cohorts(split(more, CENTER, 3))
     found = trained(name, federation, BRESLOW)
-    assert any("1 coefficient(s) grow without bound" in note for note in found.notes)
+    assert any(
+        "Cox's model: some coefficient grows without bound" in note for note in found.notes
+    )
     bounded = coefficients(found)
     assert -30 < bounded[3] < -2
     # The other coefficients are those of the limit, in which the spared are not at risk.

@@ -56,6 +56,9 @@ class Boosting(AbstractScheme):
     summary = "Boosted trees on Cox's loss, patients pooled (XGBoost)"
     federated = False
 
+    def check(self) -> None:
+        _xgboost()
+
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         patients = pooled(federation).centers[0].cohort
         # In the order of their numbers, the trees do not depend on who lies in which center.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedcox.data.wording import SMALL_CELL
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError
 from fedcox.evaluation.cox_model import CoxTraining
@@ -33,12 +34,17 @@ class Local(AbstractScheme):
 def _own_model(center: Center, recipe: Recipe) -> Trained:
     alone = InProcess([center])
     size = alone.ask(OutcomeCounts())
-    if size.patients < 2 or not size.events:
-        return Trained(
-            (), (f"left out with {size.patients} patient(s), {size.events} events.",)
-        )
+    if size.patients < 2:
+        return Trained((), (_too_few("patients"),))
+    if not size.events:
+        return Trained((), (_too_few("events"),))
     try:
         own = CoxTraining(recipe.ties, recipe.ridge).train(alone)
     except CohortError as error:
         return Trained((), (f"left out. {error.subject}",))
     return own if own.models else Trained((), (*own.notes, "left out."))
+
+
+def _too_few(what: str) -> str:
+    """How many exactly would speak of a few patients."""
+    return f"left out with too few {what} for a model: fewer than {SMALL_CELL} {what}."

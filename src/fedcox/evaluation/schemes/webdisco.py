@@ -22,6 +22,7 @@ class WebDisco(AbstractScheme):
         "The pooled Cox model from sums over risk sets, by Newton's method; leaks patients"
     )
     federated = True
+    leaks = True
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         training = CoxTraining("breslow", recipe.ridge, "webdisco", Newton())
@@ -35,6 +36,7 @@ class WebDiscoGradient(AbstractScheme):
     name = "WEBDISCO-L-BFGS"
     summary = "The pooled Cox model from sums over risk sets, by L-BFGS; leaks patients"
     federated = True
+    leaks = True
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         training = CoxTraining("breslow", recipe.ridge, "webdisco", LBFGS())
