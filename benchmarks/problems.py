@@ -84,6 +84,7 @@ PROBLEMS: Mapping[str, Problem] = {
             contenders=(*_OURS, *_COX),
             baselines=_OURS,
             left_out={"stacked_sklearn": "a row per patient and event time: 10⁹ rows"},
+            repeats=3,
         ),
         Problem(
             name="million",
@@ -133,6 +134,7 @@ PROBLEMS: Mapping[str, Problem] = {
             contenders=("fedcox_concordance", "lifelines_concordance"),
             baselines=("fedcox_concordance",),
             left_out={"scikit_survival": "compares every pair: quadratic in the patients"},
+            repeats=3,
         ),
         Problem(
             name="imports",
