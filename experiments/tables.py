@@ -66,7 +66,7 @@ def claim_table(run: str) -> list[str]:
         [claim["statement"], claim["measured"], "yes" if claim["held"] else "**no**"]
         for claim in stored(run)["claims"]
     ]
-    return _markdown(["the paper's statement", "measured", "held"], rows)
+    return _markdown(["the paper's conclusion, as checked here", "measured", "held"], rows)
 
 
 def run_block(run: str) -> str:
