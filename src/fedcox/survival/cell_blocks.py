@@ -25,7 +25,7 @@ from fedcox.survival.risk_order import Cells, RiskOrder
 
 #: A block's limits, measured: larger ones leave the cache, smaller ones cost more calls.
 _CELLS = 65_536
-_PATIENTS = 3072
+_PATIENTS = 1536
 _TILE = 512  # patients scaled and turned at a time
 
 
