@@ -87,3 +87,9 @@ def test_warnings_stand_in_a_panel_in_plain_words() -> None:
     assert panel is not None
     text = printed(panel)
     assert "A coefficient without a limit. [b] grows." in text
+
+
+def test_nothing_stands_out_in_a_fit_that_did_not_converge() -> None:
+    fitted = examples.lung()
+    assert any(row.clear for row in ratio_rows(fitted))
+    assert not any(row.clear for row in ratio_rows(replace(fitted, converged=False)))

@@ -6,7 +6,7 @@ The terminal's table and the page's table say the same because both are made fro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedcox.analysis.fitted import Coefficient, FittedStudy
 from fedcox.reports.covariate_groups import covariate_groups
@@ -51,9 +51,11 @@ class RatioRow:
 def ratio_rows(fitted: FittedStudy) -> list[RatioRow]:
     """One row per column of the design matrix, in the study's order."""
     return [
-        _ratio_row(member.coefficient, member.label, member.compares)
+        # What stands out must be an effect, not where a solver happened to stop.
+        replace(row, clear=row.clear and fitted.converged)
         for group in covariate_groups(fitted)
         for member in group.members
+        for row in (_ratio_row(member.coefficient, member.label, member.compares),)
     ]
 
 
