@@ -18,6 +18,7 @@ EXPECTED = HERE.parent / "src" / "fedcox" / "evaluation" / "expected.json"
 #: Stored runs: folder, and the reproduction whose expected values they are.
 RUNS: Mapping[str, str] = {
     "synthetic": "synthetic",
+    "synthetic-population": "synthetic, population",
     "tcga": "tcga",
 }
 _TITLES = {"folds": "folds inside centers", "left out": "one center left out"}
