@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ class Cohort:
             view.flags.writeable = False
             object.__setattr__(self, name, view)
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Whether no covariate is missing."""
         return not np.isnan(self.totals).any()
