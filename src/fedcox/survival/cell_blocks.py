@@ -33,16 +33,33 @@ _TILE = 512  # patients scaled and turned at a time
 class WorkingRoom:
     """Memory that every block of a center computes in; fresh memory costs more than sums do.
 
-    three   (3, most cells of a block)
+    cells   (3, most cells of a block)
     columns (columns, most patients of a block)
     """
 
-    three: FloatArray
+    cells: FloatArray
     columns: FloatArray
 
-    def cells(self, like: Cells) -> FloatArray:
-        """Three arrays for the cells of one block, flat."""
-        return self.three[:, : like.shape[0] * like.shape[1]]
+
+@dataclass(frozen=True, eq=False)
+class BlockCells:
+    """Which cells of a block count, laid out as intervals × patients.
+
+    partial     (interval, how many of the patients pass it), where not all do
+    events      the cells with an event; `halves` those that count one half, or None
+    """
+
+    partial: tuple[tuple[int, int], ...]
+    events: Cells
+    halves: Cells | None
+
+    def from_interval(self, first: int) -> BlockCells:
+        """The same without the intervals before `first`, which all of the patients pass."""
+        return BlockCells(
+            tuple((interval - first, passing) for interval, passing in self.partial),
+            self.events.from_interval(first),
+            None if self.halves is None else self.halves.from_interval(first),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,55 +67,80 @@ class CellBlock:
     """Neighbours in risk order, and the intervals that any of them is at risk in.
 
     columns     (columns, patients), scaled: column by column, long runs for the processor
-    partial     (interval, how many of the patients pass it), where not all do
-    events      the cells with an event; `halves` those that count one half, or None
+    cells       of all these intervals
+    passed      how many intervals, from the first on, all of the patients pass
     """
 
     columns: FloatArray
-    partial: tuple[tuple[int, int], ...]
-    events: Cells
-    halves: Cells | None
+    cells: BlockCells
+    passed: int
 
     @property
     def depth(self) -> int:
         """How many intervals, from the first on."""
-        return self.events.shape[0]
+        return self.cells.events.shape[0]
+
+    @cached_property
+    def _merged(self) -> BlockCells:
+        """The cells with all the passed intervals as one."""
+        return self.cells.from_interval(self.passed - 1)
 
     def derivatives(
         self,
         link: AbstractLink,
-        alpha: FloatArray,
+        rates: FloatArray,
         beta: FloatArray,
         detail: Detail,
         room: WorkingRoom,
     ) -> Derivatives:
-        """Sums over the block; `alpha` of its own intervals."""
-        events = self.events
-        v, slope_room, curvature_room = (
-            part.reshape(events.shape) for part in room.cells(events)
+        """Sums over the block; `rates` are exp(α) of its own intervals."""
+        if self.passed < 2 or not link.additive or _expected(link, detail):
+            return self._sums(self.cells, link, rates, beta, detail, room)
+        # Everybody passes the first intervals, and their costs add up to that of a single one.
+        together = np.add.reduce(rates[: self.passed])
+        merged = np.concatenate(([together], rates[self.passed :]))
+        sums = self._sums(self._merged, link, merged, beta, detail, room)
+        return _spread(sums, rates[: self.passed] / together)
+
+    def _sums(
+        self,
+        cells: BlockCells,
+        link: AbstractLink,
+        rates: FloatArray,
+        beta: FloatArray,
+        detail: Detail,
+        room: WorkingRoom,
+    ) -> Derivatives:
+        events, halves = cells.events, cells.halves
+        shape = intervals, patients = events.shape
+        expected = _expected(link, detail)
+        v, curvature, information = (
+            part.reshape(shape) for part in room.cells[:, : intervals * patients]
         )
-        np.multiply(np.exp(alpha)[:, None], risk_of(beta @ self.columns), out=v)
+        np.multiply(rates[:, None], risk_of(beta @ self.columns), out=v)
         at_event = v.ravel().take(events.flat)
-        at_half = None if self.halves is None else v.ravel().take(self.halves.flat)
-        for interval, passing in self.partial:
+        at_half = None if halves is None else v.ravel().take(halves.flat)
+        for interval, passing in cells.partial:
             v[interval, passing:] = 0.0  # costs nothing, adds nothing
         event = link.event(at_event)
-        cost, slope, curvature = link.at_risk_sum(v, (slope_room, curvature_room))
+        if expected:
+            information = link.information(v, out=information)
+        # Slopes take the place of v: the less memory, the more of it stays in the cache.
+        cost, slope, curvature = link.at_risk_sum(v, (v, curvature))
         of_patient, of_interval = np.add.reduce(slope, 0), np.add.reduce(slope, 1)
         of_patient[events.patient] += event.slope
-        of_interval += np.bincount(events.interval, event.slope, self.depth)
+        of_interval += np.bincount(events.interval, event.slope, intervals)
         cost += float(np.add.reduce(event.cost))
-        if detail is Detail.INFORMATION and not link.canonical:
-            curvature = link.information(v)
+        if expected:
+            curvature = information
             event = event._replace(curvature=link.information(at_event))
-        if self.halves is not None and at_half is not None:
+        if halves is not None and at_half is not None:
             half = link.at_risk(at_half)
             cost += 0.5 * float(np.add.reduce(half.cost))
-            of_patient[self.halves.patient] += 0.5 * half.slope
-            of_interval += 0.5 * np.bincount(self.halves.interval, half.slope, self.depth)
-            seen = detail is not Detail.INFORMATION or link.canonical
-            weight = half.curvature if seen else link.information(at_half)
-            curvature.ravel()[self.halves.flat] = 0.5 * weight
+            of_patient[halves.patient] += 0.5 * half.slope
+            of_interval += 0.5 * np.bincount(halves.interval, half.slope, intervals)
+            of_half = link.information(at_half) if expected else half.curvature
+            curvature.ravel()[halves.flat] = 0.5 * of_half
         curvature.ravel()[events.flat] = event.curvature
         return Derivatives(
             cost,
@@ -116,10 +158,29 @@ class CellBlock:
         of_patient, of_interval = np.add.reduce(cells, 0), np.add.reduce(cells, 1)
         if detail is Detail.DIAGONAL:
             return Curvature(of_interval, None, x**2 @ of_patient)
+        # Before the square, whose memory drives the cells out of the cache.
+        cross = None if detail is Detail.BLOCK else cells @ x.T
         root = np.sqrt(np.maximum(of_patient, 0.0))
         rooted = np.multiply(x, root, out=scratch[:, : root.size])
-        cross = None if detail is Detail.BLOCK else cells @ x.T
         return Curvature(of_interval, cross, rooted @ rooted.T)
+
+
+def _expected(link: AbstractLink, detail: Detail) -> bool:
+    """Whether the curvature asked for is another than that of the loss."""
+    return detail is Detail.INFORMATION and not link.canonical
+
+
+def _spread(sums: Derivatives, share: FloatArray) -> Derivatives:
+    """The sums of a merged first interval handed out to its parts, each by its share."""
+
+    def parts(values: FloatArray) -> FloatArray:
+        return np.concatenate((np.multiply.outer(share, values[0]), values[1:]))
+
+    curvature = sums.curvature
+    if curvature is not None:
+        cross = None if curvature.cross is None else parts(curvature.cross)
+        curvature = Curvature(parts(curvature.alpha), cross, curvature.beta)
+    return Derivatives(sums.loss, parts(sums.alpha), sums.beta, curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +196,8 @@ class CellBlocks:
 
     @cached_property
     def _room(self) -> WorkingRoom:
-        cells = max((b.events.shape[0] * b.events.shape[1] for b in self.blocks), default=0)
-        patients = max((b.events.shape[1] for b in self.blocks), default=0)
+        cells = max((block.depth * block.columns.shape[1] for block in self.blocks), default=0)
+        patients = max((block.columns.shape[1] for block in self.blocks), default=0)
         return WorkingRoom(np.empty((3, cells)), np.empty((self.order.columns, patients)))
 
     def draw(self, numbers: IntArray) -> CellBlocks:
@@ -147,12 +208,12 @@ class CellBlocks:
         self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
     ) -> Derivatives:
         """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception."""
-        total = zero_derivatives(alpha.size, beta.size, detail)
-        room = self._room
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            loss = 0.0
+            total = zero_derivatives(alpha.size, beta.size, detail)
+            room = self._room
+            loss, rates = 0.0, np.exp(alpha)
             for block in self.blocks:
-                part = block.derivatives(link, alpha[: block.depth], beta, detail, room)
+                part = block.derivatives(link, rates[: block.depth], beta, detail, room)
                 loss += part.loss
                 _add(total, part, block.depth)
         return total._replace(loss=loss)
@@ -189,12 +250,12 @@ def _cut(order: RiskOrder) -> Iterator[CellBlock]:
             last = min(first + _TILE, stop)
             order.scaled(first, last, out=tile[: last - first])
             columns[:, first - start : last - start] = tile[: last - first].T
-        yield CellBlock(
-            columns,
+        cells = BlockCells(
             tuple(zip(partial.tolist(), passing[partial].tolist(), strict=True)),
             _within(order.events, start, stop, depth),
             halves,
         )
+        yield CellBlock(columns, cells, passed=depth - partial.size)
         start = stop
 
 

@@ -24,6 +24,7 @@ from scipy.special import factorial as _factorial
 from fedcox.survival.cohort import FloatArray
 
 _TERMS = 14
+_TINY = 1e-300  # stands for zero in a denominator
 _LOG_CHUNK = 16  # factors (1 + v) multiplied before one logarithm is taken
 
 
@@ -51,6 +52,11 @@ class AbstractLink(ABC):
     information_series: FloatArray
     information_radius: float
 
+    @property
+    def additive(self) -> bool:
+        """Whether f is v itself: passing several intervals costs the sum of their v."""
+        return self.series.size == 1
+
     @abstractmethod
     def cost(self, v: FloatArray) -> FloatArray:
         """The cost f of each cell: minus the log of the chance to survive it."""
@@ -73,8 +79,11 @@ class AbstractLink(ABC):
         """The cost g, g', g'' of each event; v may be as large as it likes."""
 
     @abstractmethod
-    def information(self, v: FloatArray) -> FloatArray:
-        """Weight of a cell in the expected information, as in a generalised linear model."""
+    def information(self, v: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Weight of a cell in the expected information, as in a generalised linear model.
+
+        It is written into `out` if that is given, which may not be `v` itself.
+        """
 
     @abstractmethod
     def hazard(self, theta: FloatArray) -> FloatArray:
@@ -128,8 +137,8 @@ class Logit(AbstractLink):
         survives = 1.0 / (1.0 + v)
         return Terms(np.log1p(1.0 / v), -survives, survives * (1.0 - survives))
 
-    def information(self, v: FloatArray) -> FloatArray:
-        return v / (1.0 + v) ** 2
+    def information(self, v: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        return np.divide(v, (1.0 + v) ** 2, out=out)
 
     def hazard(self, theta: FloatArray) -> FloatArray:
         return np.asarray(expit(theta), dtype=np.float64)
@@ -168,11 +177,12 @@ class ComplementaryLogLog(AbstractLink):
         ratio = near / np.expm1(near)
         return Terms(-np.log(-np.expm1(-v)), -ratio, ratio * (near + ratio - 1.0))
 
-    def information(self, v: FloatArray) -> FloatArray:
+    def information(self, v: FloatArray, out: FloatArray | None = None) -> FloatArray:
         # v · v/(exp(v) − 1), which is zero both at v = 0 and from where exp(v) is no number.
-        near = np.minimum(v, 700.0)
-        weight = np.expm1(near)
-        np.divide(near, weight, out=weight, where=weight > 0)
+        near = v if v.max(initial=0.0) <= 700.0 else np.minimum(v, 700.0)
+        weight = np.maximum(near, _TINY, out=out)
+        np.expm1(weight, out=weight)
+        np.divide(near, weight, out=weight)
         weight *= near
         return weight
 

@@ -32,6 +32,11 @@ class Cells:
         """Positions in a flattened (intervals, patients) array."""
         return self.interval * self.shape[1] + self.patient
 
+    def from_interval(self, first: int) -> Cells:
+        """The same cells where the intervals before `first`, empty here, are left out."""
+        shape = (self.shape[0] - first, self.shape[1])
+        return Cells(self.patient, self.interval - first, shape)
+
     @cached_property
     def _sorted(self) -> tuple[IntArray, sparse.csr_array]:
         by_interval = np.argsort(self.interval, kind="stable")

@@ -65,8 +65,8 @@ class WeightedEvents(AbstractLink):
         cost, slope, curvature = self.link.event(v)
         return Terms(self.weight * cost, self.weight * slope, self.weight * curvature)
 
-    def information(self, v: FloatArray) -> FloatArray:
-        return self.link.information(v)
+    def information(self, v: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        return self.link.information(v, out)
 
     def hazard(self, theta: FloatArray) -> FloatArray:
         return self.link.hazard(theta)
