@@ -8,6 +8,7 @@ import pytest
 import fedcox.survival.cell_blocks as cell_blocks
 import fedcox.survival.preparation as preparation
 import fedcox.survival.risk_prefixes as risk_prefixes
+import fedcox.survival.without_effects as without_effects
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 from fedcox.survival.link import LINKS, AbstractLink
@@ -111,6 +112,30 @@ def test_derivatives_equal_the_sum_over_the_stack(
     np.testing.assert_allclose(
         full(expected_information.curvature), expected.information, rtol=1e-11, atol=1e-11
     )
+
+
+@pytest.mark.parametrize("many", [0, 10**9], ids=["grouped", "one by one"])
+@pytest.mark.parametrize("name", LINK_NAMES)
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("grid_name", GRIDS)
+def test_derivatives_without_effects_equal_the_sum_over_the_stack(
+    name: str,
+    reading: CensoredInterval,
+    grid_name: str,
+    many: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(preparation, "FEW_INTERVALS", dict.fromkeys(LINK_NAMES, 10**9))
+    monkeypatch.setattr(cell_blocks, "_PATIENTS", 37)
+    monkeypatch.setattr(without_effects, "_MANY", many)
+    grid, link = grids(COHORT)[grid_name], LINKS[name]
+    alpha, beta = np.random.default_rng(8).normal(-3.0, 1.0, grid.intervals), np.zeros(3)
+    expected = oracle(COHORT, grid, reading, link, alpha, beta)
+    found = ask(grid, reading, link, alpha, beta, Detail.HESSIAN)
+    assert found.loss == pytest.approx(expected.loss, rel=1e-13)
+    gradient = np.concatenate([found.alpha, found.beta])
+    np.testing.assert_allclose(gradient, expected.gradient, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(full(found.curvature), expected.hessian, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", LINK_NAMES)

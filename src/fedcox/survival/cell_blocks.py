@@ -22,6 +22,7 @@ from fedcox.survival.derivatives import (
 )
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_order import Cells, RiskOrder
+from fedcox.survival.without_effects import AlikePatients
 
 #: A block's limits, measured: larger ones leave the cache, smaller ones cost more calls.
 _CELLS = 65_536
@@ -200,6 +201,10 @@ class CellBlocks:
         patients = max((block.columns.shape[1] for block in self.blocks), default=0)
         return WorkingRoom(np.empty((3, cells)), np.empty((self.order.columns, patients)))
 
+    @cached_property
+    def _alike(self) -> AlikePatients:
+        return AlikePatients.of(self.order, [block.columns for block in self.blocks])
+
     def draw(self, numbers: IntArray) -> CellBlocks:
         """The patients with these study numbers, repeated as often as they are drawn."""
         return CellBlocks.of(self.order.draw(numbers))
@@ -209,6 +214,8 @@ class CellBlocks:
     ) -> Derivatives:
         """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if detail is Detail.HESSIAN and not beta.any() and self._alike.worthwhile:
+                return self._alike.hessian(link, alpha, beta.size)
             total = zero_derivatives(alpha.size, beta.size, detail)
             room = self._room
             loss, rates = 0.0, np.exp(alpha)

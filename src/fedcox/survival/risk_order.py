@@ -140,10 +140,11 @@ class RiskOrder:
 def order_by_risk(cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling) -> RiskOrder:
     """Order patients by how many of `total` intervals they pass, on scaled covariates."""
     survived = risk.intervals - risk.event
-    # Small integers sort by counting; 16 bits are enough for every grid of intervals of one
-    # width.
-    key = (total - survived).astype(np.int16 if total < 2**15 else np.int64)
-    order = np.argsort(key, kind="stable")
+    key = total - survived
+    if total < 2**13:  # few intervals: those who leave in the same way, too, stand together
+        key = 4 * key + 2 * risk.event + risk.half
+    # Small integers sort by counting, and 16 bits are enough for all but the longest grids.
+    order = np.argsort(key.astype(np.int16 if total < 2**15 else np.int64), kind="stable")
     survived, event, half = survived[order], risk.event[order], risk.half[order]
     shape = (total, survived.size)
     # An event happens, and a half counts, in the interval after those that were passed.
