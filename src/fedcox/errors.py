@@ -5,7 +5,10 @@ FedcoxError
 │   ├── StudyError           the study file
 │   ├── CohortError          a hospital's file, or arrays handed in as patients
 │   ├── OutputError          where results should go
-│   └── RefusedError         a question that a center does not answer
+│   ├── PolicyError          a hospital's own policy file
+│   ├── RefusedError         a question that a center does not answer
+│   │   └── BudgetError      … since its patients' epsilon is spent
+│   └── SecureSumError       a masked sum that cannot be completed; nothing of it is used
 └── NoInferenceError         the fit cannot give standard errors, with the reason
 
 FedcoxWarning                the numbers are finite, but read this before using them
@@ -16,7 +19,8 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── SeparationWarning        a coefficient that grows without bound
 ├── NotConvergedWarning      the solver stopped before the optimum
 ├── ApproximateSolverWarning the solver ends near the pooled optimum, not at it
-└── MissingCenterWarning     patients left out because they name no center
+├── MissingCenterWarning     patients left out because they name no center
+└── LostCentersWarning       centers that stopped answering, and are not in the result
 """
 
 from __future__ import annotations
@@ -53,8 +57,20 @@ class OutputError(InputError):
     """The results cannot be written where asked."""
 
 
+class PolicyError(InputError):
+    """A hospital's policy file cannot be used as it is."""
+
+
 class RefusedError(InputError):
     """A center does not answer a question that gives its patients away."""
+
+
+class BudgetError(RefusedError):
+    """A center's patients have no epsilon left for this."""
+
+
+class SecureSumError(InputError):
+    """A masked sum cannot be completed; no part of it is used."""
 
 
 class NoInferenceError(FedcoxError):
@@ -95,3 +111,7 @@ class ApproximateSolverWarning(FedcoxWarning):
 
 class MissingCenterWarning(FedcoxWarning):
     """Patients of a common table who name no center and were left out."""
+
+
+class LostCentersWarning(FedcoxWarning):
+    """Centers that stopped answering; the result is about the others' patients."""

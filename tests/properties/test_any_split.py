@@ -23,7 +23,9 @@ from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import IntervalCounts
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.queries.last_interval import LastInterval
+from fedcox.federation.queries.outcome_counts import OutcomeCounts
+from fedcox.federation.query import AbstractAdditiveQuery, AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
@@ -219,6 +221,8 @@ def questions() -> dict[str, AbstractQuery[Any]]:
         "follow-up": LongestFollowUp(),
         "event times": EventTimes(),
         "event times up to a horizon": EventTimes(60.0),
+        "last interval": LastInterval(TimeGrid.regular(20.0, 1000.0)),
+        "patients and events": OutcomeCounts(),
         "covariate sums": CovariateSums(),
         "covariate scatter": CovariateScatter(np.array([0.1, -0.2, 0.3])),
     }
@@ -290,6 +294,41 @@ def test_combining_answers_is_associative_and_commutative(name: str, seed: int) 
     assert_same_answer(query.combine(a, b), query.combine(b, a))
     assert_same_answer(query.combine(nobody, a), a)
     assert_same_answer(query.combine(a, nobody), a)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_sum_of_packed_answers_is_the_packed_sum(name: str) -> None:
+    query, cohort = QUESTIONS[name], patients(incomplete=True)
+    answer = query.answer(cohort)
+    if not isinstance(query, AbstractAdditiveQuery):
+        assert query.exposure(cohort).patient_level  # what does not add up is about someone
+        return
+    packed = query.pack(answer)
+    assert packed.size == query.numbers_in(answer)
+    np.testing.assert_array_equal(numbers_of(query.unpack(packed)), numbers_of(answer))
+    parts = split(cohort, np.random.default_rng(2).integers(0, 3, PATIENTS), 4)
+    total = sum(query.pack(query.answer(part)) for part in parts.values())
+    assert_same_answer(query.unpack(np.asarray(total)), answer)
+
+
+def test_questions_have_one_digest_each() -> None:
+    digests = {query.digest for query in QUESTIONS.values()}
+    assert len(digests) == len(QUESTIONS)
+    again = questions()
+    assert all(again[name].digest == query.digest for name, query in QUESTIONS.items())
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_what_a_reply_exposes_does_not_depend_on_how_it_is_asked(name: str) -> None:
+    query, cohort = QUESTIONS[name], patients(incomplete=True)
+    exposure = query.exposure(cohort)
+    _, empty = split(cohort, np.zeros(PATIENTS, dtype=np.int64), 2).values()
+    nobody = query.exposure(empty)
+    assert exposure.patients == (cohort.patients if not exposure.batch else exposure.patients)
+    assert 0 < exposure.patients <= cohort.patients
+    assert exposure.smallest_group is None or exposure.smallest_group >= 1
+    assert nobody.patients == nobody.events == 0
+    assert not nobody.smallest_group
 
 
 def test_an_answer_is_the_same_when_asked_again() -> None:

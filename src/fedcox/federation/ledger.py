@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 #: A number travels as a double.
 BYTES_PER_NUMBER = 8
@@ -11,7 +12,12 @@ BYTES_PER_NUMBER = 8
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One reply: how many numbers went to the center and how many left it."""
+    """One reply: how many numbers went to the center and how many left it, and how protected.
+
+    `protection` is "none", "masks", "noise" or "masks and noise". `smallest_group` counts the
+    fewest patients that a part of the reply describes: the center's own, or under masks those
+    of all centers. `epsilon` is what the reply's study spends, under noise.
+    """
 
     round: int
     center: str
@@ -20,21 +26,57 @@ class LedgerRow:
     bytes_up: int
     numbers_down: int
     bytes_down: int
+    protection: str = "none"
+    smallest_group: int | None = None
+    epsilon: float | None = None
+
+
+class Entry(NamedTuple):
+    """A row as it is kept: there may be many, and a tuple costs least."""
+
+    round: int
+    center: str
+    query: str
+    up: int
+    bytes_up: int
+    down: int
+    protection: str
+    smallest_group: int | None
+    epsilon: float | None
 
 
 @dataclass
 class Ledger:
-    """Grows with every question; rows are kept as plain tuples, since there may be many."""
+    """Grows with every question."""
 
     rounds: int = 0
-    _entries: list[tuple[int, str, str, int, int]] = field(default_factory=list)
+    _entries: list[Entry] = field(default_factory=list)
 
     def open_round(self) -> None:
         self.rounds += 1
 
-    def record(self, center: str, query: str, up: int, down: int) -> None:
-        """Note one reply: `up` numbers left the center, `down` numbers went to it."""
-        self._entries.append((self.rounds, center, query, up, down))
+    def record(
+        self,
+        center: str,
+        query: str,
+        up: int,
+        down: int,
+        *,
+        bytes_up: int | None = None,
+        protection: str = "none",
+        smallest_group: int | None = None,
+        epsilon: float | None = None,
+    ) -> None:
+        """Note one reply: `up` numbers left the center, `down` numbers went to it.
+
+        Without `bytes_up` every number is a double.
+        """
+        sent = up * BYTES_PER_NUMBER if bytes_up is None else bytes_up
+        self._entries.append(
+            Entry(
+                self.rounds, center, query, up, sent, down, protection, smallest_group, epsilon
+            )
+        )
 
     def mark(self) -> tuple[int, int]:
         """A place to count from, see `since`."""
@@ -45,13 +87,16 @@ class Ledger:
         return tuple(self._rows(*mark))
 
     def _rows(self, rounds: int, entries: int) -> Iterator[LedgerRow]:
-        for number, center, query, up, down in self._entries[entries:]:
+        for entry in self._entries[entries:]:
             yield LedgerRow(
-                number - rounds,
-                center,
-                query,
-                up,
-                up * BYTES_PER_NUMBER,
-                down,
-                down * BYTES_PER_NUMBER,
+                entry.round - rounds,
+                entry.center,
+                entry.query,
+                entry.up,
+                entry.bytes_up,
+                entry.down,
+                entry.down * BYTES_PER_NUMBER,
+                entry.protection,
+                entry.smallest_group,
+                entry.epsilon,
             )

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from fedcox.federation.ledger import Ledger
-from fedcox.survival.cohort import Cohort
+from fedcox.federation.digest import digest
+from fedcox.federation.ledger import BYTES_PER_NUMBER, Ledger
+from fedcox.privacy.exposure import Exposure, Known
+from fedcox.survival.cohort import Cohort, FloatArray
+
+if TYPE_CHECKING:
+    from fedcox.federation.evidence import Evidence
+    from fedcox.privacy.noise import Randomness
+    from fedcox.privacy.release import GaussianRelease
 
 Answer = TypeVar("Answer")
+
+#: 2⁻³² ≈ 2e-10 on sums over scaled covariates, which may then reach 2e9 in size.
+DEFAULT_BITS = 32
 
 
 class Agreed(Protocol):
@@ -42,6 +53,29 @@ class AbstractQuery(ABC, Generic[Answer]):
         """What the question refers to and every center gets once; None if there is nothing."""
         return None
 
+    @property
+    def point(self) -> tuple[FloatArray, FloatArray] | None:
+        """The (α, β) it is asked at, on the common scale; None if it has no parameters."""
+        return None
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A fingerprint of the whole question, what it refers to included."""
+        return digest(self)
+
+    @property
+    def batched(self) -> bool:
+        """Whether it is about some of the patients only."""
+        return False
+
+    @abstractmethod
+    def exposure(self, cohort: Cohort) -> Exposure:
+        """How few of these patients the finest part of the reply describes."""
+
+    def known(self, cohort: Cohort) -> Known:
+        """What else limits are compared with; asked only where there are limits."""
+        return Known()
+
     @abstractmethod
     def answer(self, cohort: Cohort) -> Answer:
         """What one center replies. Pure: no state, no files, no network."""
@@ -54,13 +88,77 @@ class AbstractQuery(ABC, Generic[Answer]):
     def numbers_in(self, answer: Answer) -> int:
         """How many numbers one reply holds; symmetric blocks count once."""
 
+    def bytes_in(self, answer: Answer) -> int:
+        """How many bytes one reply is sent as."""
+        return BYTES_PER_NUMBER * self.numbers_in(answer)
 
-class AbstractSumQuery(AbstractQuery[Answer]):
+
+class AbstractAdditiveQuery(AbstractQuery[Answer]):
+    """A query whose replies are vectors that add, so that they can be summed under masks."""
+
+    @abstractmethod
+    def pack(self, answer: Answer) -> FloatArray:
+        """One reply as a vector, of one length whatever the center."""
+
+    @abstractmethod
+    def unpack(self, vector: FloatArray) -> Answer:
+        """The reply, or the sum of replies, that this vector stands for."""
+
+    @property
+    def bits(self) -> int:
+        """Binary places with which the vector's numbers are masked."""
+        return DEFAULT_BITS
+
+    @property
+    def fine(self) -> int | None:
+        """How many numbers at the front keep the precision of a double at any size.
+
+        They are masked in three parts. None stands for all numbers.
+        """
+        return 0
+
+    def combine(self, left: Answer, right: Answer) -> Answer:
+        return self.unpack(self.pack(left) + self.pack(right))
+
+    def numbers_in(self, answer: Answer) -> int:
+        return int(self.pack(answer).size)
+
+
+class AbstractSumQuery(AbstractAdditiveQuery[Answer]):
     """A query whose replies are sums over patients, of one shape whatever the center.
 
     So the combined reply of several cohorts is the reply of their union, and an engine that
     holds them all may compute it at once.
     """
+
+
+class AbstractMaximumQuery(AbstractQuery[int]):
+    """How far on a scale of cells, counted from one, does a cohort reach? Zero: nowhere.
+
+    Under masks every center fills the cells it reaches with random numbers, so that only the
+    largest reach of all is seen.
+    """
+
+    @property
+    @abstractmethod
+    def cells(self) -> int:
+        """How many cells the scale has."""
+
+    def combine(self, left: int, right: int) -> int:
+        return max(left, right)
+
+    def numbers_in(self, answer: int) -> int:
+        return 1
+
+
+class AbstractPrivateQuery(AbstractAdditiveQuery[Answer]):
+    """A query whose reply leaves a center with noise for differential privacy."""
+
+    release: GaussianRelease
+
+    @abstractmethod
+    def private_answer(self, cohort: Cohort, randomness: Randomness) -> Answer:
+        """The reply before the noise: of patients sampled in secret, each clipped."""
 
 
 class Federation(Protocol):
@@ -69,6 +167,11 @@ class Federation(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The centers, in the order in which their replies are combined."""
+        ...
+
+    @property
+    def shows_centers(self) -> bool:
+        """Whether single centers' replies can be seen, or their sum alone."""
         ...
 
     @property
@@ -89,5 +192,12 @@ class Federation(Protocol):
 
         First the combined replies to `queries`; then, for every query in `each`, the centers'
         own replies by name.
+        """
+        ...
+
+    def evidence(self) -> Evidence | None:
+        """By which centers see for themselves what the life table of the last round is.
+
+        It must have been the round's last question. None where single replies can be seen.
         """
         ...

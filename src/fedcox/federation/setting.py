@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from fedcox.survival.cohort import BoolArray, Cohort
+import numpy as np
+
+from fedcox.federation.evidence import Evidence
+from fedcox.privacy.dominance import largest_share
+from fedcox.privacy.exposure import Exposure, Known, smallest_of
+from fedcox.privacy.levels import smallest_level
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.link import AbstractLink
-from fedcox.survival.preparation import PreparedPatients, prepare
+from fedcox.survival.preparation import PreparedPatients, prepare_placed
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.single_cells import SingleCells, single_cells
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk, TimeGrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +25,10 @@ class Setting:
     """Grid, link, reading of censored intervals, scale, and which intervals are fitted.
 
     A center gets it once and prepares its patients by it; later questions only refer to it.
-    What was prepared stays in the center and is forgotten with the setting.
+    What was prepared stays in the center and is forgotten with the setting. `leavers` counts,
+    over all centers, the patients at risk last in no interval, the first, the second, …, those
+    without the event there and those with it. It is agreed on where only sums over centers are
+    seen, and limits are compared with it; by the `evidence` centers check it.
     """
 
     grid: TimeGrid
@@ -27,7 +36,15 @@ class Setting:
     reading: CensoredInterval
     link: AbstractLink
     scaling: Scaling
+    leavers: IntArray | None = None
+    evidence: Evidence | None = None
+    _placed: WeakKeyDictionary[Cohort, TimeAtRisk] = field(
+        default_factory=WeakKeyDictionary, repr=False
+    )
     _prepared: WeakKeyDictionary[Cohort, PreparedPatients] = field(
+        default_factory=WeakKeyDictionary, repr=False
+    )
+    _exposed: WeakKeyDictionary[Cohort, Exposure] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
     _cells: WeakKeyDictionary[Cohort, SingleCells] = field(
@@ -45,19 +62,85 @@ class Setting:
 
     @property
     def numbers(self) -> int:
-        """How many numbers describe this setting: its parts, and the name of the reading."""
+        """How many numbers describe this setting: its parts, and the name of the reading.
+
+        Evidence counts none: the covariate scatter brought it, and it is only named again.
+        """
         parts = self.grid.numbers, int(self.active.size), self.scaling.numbers
-        return sum(parts) + self.link.numbers + 1
+        told = 0 if self.leavers is None else int(self.leavers.size)
+        return sum(parts) + self.link.numbers + 1 + told
 
     def prepared(self, cohort: Cohort) -> PreparedPatients:
         """The cohort ready to be summed over, made at the first question and kept."""
         prepared = self._prepared.get(cohort)
         if prepared is None:
-            prepared = prepare(
-                cohort, self.grid, self.reading, self.active, self.scaling, self.link
+            prepared = prepare_placed(
+                cohort, self.placed(cohort), self.intervals, self.scaling, self.link
             )
             self._prepared[cohort] = prepared
         return prepared
+
+    def placed(self, cohort: Cohort) -> TimeAtRisk:
+        """The cohort on the fitted intervals of the grid, made and kept likewise."""
+        placed = self._placed.get(cohort)
+        if placed is None:
+            placed = self.grid.at_risk(cohort.time, cohort.event, self.reading)
+            placed = self._placed[cohort] = placed.within(self.active)
+        return placed
+
+    def exposure(
+        self, cohort: Cohort, *, chosen: IntArray | None = None, blocks: bool = False
+    ) -> Exposure:
+        """Of a reply by interval: over all of the cohort, or over its `chosen` rows.
+
+        `blocks` says that the reply holds a time × covariate block.
+        """
+        whole = self._exposed.get(cohort)
+        if whole is None:
+            whole = self._exposed[cohort] = self._exposure_of(cohort.event, self.placed(cohort))
+        if chosen is not None:
+            placed = self.placed(cohort)
+            rows = placed.intervals[chosen], placed.event[chosen], placed.half[chosen]
+            part = self._exposure_of(cohort.event[chosen], TimeAtRisk(*rows))
+            # What all centers agreed on is about everyone, not about a batch.
+            whole = replace(part, pooled_group=None, pooled_part=None, batch=True)
+        return replace(whole, time_by_covariate=True) if blocks else whole
+
+    def _exposure_of(self, events: BoolArray, placed: TimeAtRisk) -> Exposure:
+        own = placed.leavers(self.intervals)
+        pooled = self.leavers
+        if pooled is not None and (pooled.shape != own.shape or (own > pooled).any()):
+            pooled = np.zeros_like(own)  # a claim that cannot be counts nothing
+        return Exposure(
+            int(events.size),
+            int(np.count_nonzero(events)),
+            smallest_group=smallest_of(own.sum(axis=0)),
+            smallest_part=smallest_of(own),
+            pooled_group=None if pooled is None else smallest_of(pooled.sum(axis=0)),
+            pooled_part=None if pooled is None else smallest_of(pooled),
+            parameters=self.intervals + self.columns,
+        )
+
+    def known(
+        self,
+        cohort: Cohort,
+        alpha: FloatArray,
+        beta: FloatArray,
+        chosen: IntArray | None = None,
+    ) -> Known:
+        """What else limits are compared with, at these parameters."""
+        patients = None if self.leavers is None else int(self.leavers.sum())
+        scaling = self.scaling
+        return Known(
+            edges=self.grid.edges,
+            level=smallest_level(
+                cohort, rows=chosen, columns=scaling.keep, mean=scaling.mean, patients=patients
+            ),
+            share=largest_share(
+                cohort, self.placed(cohort), scaling, self.link, alpha, beta, chosen
+            ),
+            patients=patients,
+        )
 
     def cells(self, cohort: Cohort) -> SingleCells:
         """The cohort ready for single cells to be looked at, made and kept likewise."""

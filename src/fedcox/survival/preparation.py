@@ -13,7 +13,7 @@ from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_order import order_by_risk
 from fedcox.survival.risk_prefixes import RiskPrefixes
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk, TimeGrid
 
 #: Up to how many intervals computing every cell is the cheaper way, measured for each link.
 FEW_INTERVALS = {"logit": 300, "cloglog": 60}
@@ -43,6 +43,12 @@ def prepare(
 ) -> PreparedPatients:
     """Lay out a cohort for fitting the intervals marked in `active` on scaled covariates."""
     risk = grid.at_risk(cohort.time, cohort.event, reading).within(active)
-    total = int(np.count_nonzero(active))
+    return prepare_placed(cohort, risk, int(np.count_nonzero(active)), scaling, link)
+
+
+def prepare_placed(
+    cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling, link: AbstractLink
+) -> PreparedPatients:
+    """The same for patients already placed in the `total` intervals that are fitted."""
     order = order_by_risk(cohort, risk, total, scaling)
     return CellBlocks.of(order) if total <= FEW_INTERVALS[link.name] else RiskPrefixes(order)

@@ -28,6 +28,16 @@ class TimeAtRisk:
     event: BoolArray
     half: BoolArray
 
+    def leavers(self, total: int) -> IntArray:
+        """How many patients are at risk last in interval 0 (never), 1, …, `total`.
+
+        The first row counts those without the event there, the second those with it: slopes
+        tell one from the other.
+        """
+        last = self.intervals + self.half
+        rows = (last[~self.event], last[self.event])
+        return np.stack([np.bincount(row, minlength=total + 1) for row in rows])
+
     def within(self, active: BoolArray) -> TimeAtRisk:
         """The same counted in `active` intervals alone; the others no longer exist."""
         before = np.concatenate([[0], np.cumsum(active)])
@@ -46,10 +56,13 @@ class TimeGrid:
     With `width` the intervals are (0, Q], (Q, 2Q], … and a time stands for its interval's end,
     t → Q·⌈t/Q⌉ (the paper's quantisation). Without it each edge is an *instant*: a distinct
     event time s, with everyone still under observation at s at risk there, as in Cox's model.
+    `ends` counts how many intervals of one width each edge closes, where neighbours were merged
+    into one; None where none were.
     """
 
     edges: FloatArray
     width: float | None = None
+    ends: IntArray | None = None
 
     def __post_init__(self) -> None:
         edges = np.array(self.edges, dtype=np.float64)
@@ -82,6 +95,13 @@ class TimeGrid:
         """Every distinct time in `times`, each an instant."""
         return cls(np.unique(times))
 
+    def merged(self, last: BoolArray) -> TimeGrid:
+        """Each interval joined with those after it up to one marked `last`; later ones go."""
+        if self.width is None or self.ends is not None:
+            raise ValueError("Only intervals of one width can be merged, and once.")
+        ends = np.flatnonzero(last) + 1
+        return TimeGrid(self.edges[last], self.width, ends)
+
     @property
     def intervals(self) -> int:
         return int(self.edges.size)
@@ -93,7 +113,9 @@ class TimeGrid:
     @property
     def numbers(self) -> int:
         """How many numbers describe this grid to a center."""
-        return self.intervals if self.width is None else 2
+        if self.width is None:
+            return self.intervals
+        return 2 if self.ends is None else 2 + self.intervals
 
     def at_risk(
         self, time: FloatArray, event: BoolArray, reading: CensoredInterval
@@ -112,6 +134,8 @@ class TimeGrid:
             own = np.maximum(own, happened)
         else:
             own = _interval_of(time, self.width)
+            if self.ends is not None:
+                own = 1 + np.searchsorted(self.ends, own)
             own = np.minimum(np.maximum(own, 1), self.intervals)
             open_end = ~happened & (time <= self.horizon)
         if reading == "include":

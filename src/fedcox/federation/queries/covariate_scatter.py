@@ -12,7 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcox.federation.evidence import Evidence
+from fedcox.federation.packing import pack_symmetric, unpack_symmetric
 from fedcox.federation.query import AbstractSumQuery
+from fedcox.privacy.exposure import Exposure, Known
+from fedcox.privacy.levels import smallest_level
 from fedcox.survival.cohort import Cohort, FloatArray
 
 _BLOCK = 1024  # rows centered at a time: they stay in the cache
@@ -20,9 +24,15 @@ _BLOCK = 1024  # rows centered at a time: they stay in the cache
 
 @dataclass(frozen=True, eq=False)
 class CovariateScatter(AbstractSumQuery[FloatArray]):
-    """Σ (x − mean)(x − mean)ᵀ over patients, a missing value counting as the mean."""
+    """Σ (x − mean)(x − mean)ᵀ over patients, a missing value counting as the mean.
+
+    `patients` tells centers how many there are over all of them, by which they know whether a
+    level is rare, and `evidence` lets them see that it is so.
+    """
 
     mean: FloatArray
+    patients: int | None = None
+    evidence: Evidence | None = None
 
     @property
     def name(self) -> str:
@@ -30,7 +40,21 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
 
     @property
     def numbers(self) -> int:
-        return int(self.mean.size)
+        told = 0 if self.evidence is None else self.evidence.numbers
+        return int(self.mean.size) + (self.patients is not None) + told
+
+    @property
+    def fine(self) -> int | None:
+        return None  # columns come in any unit
+
+    def exposure(self, cohort: Cohort) -> Exposure:
+        return Exposure(
+            cohort.patients, int(np.count_nonzero(cohort.event)), parameters=self.mean.size
+        )
+
+    def known(self, cohort: Cohort) -> Known:
+        level = smallest_level(cohort, mean=self.mean, patients=self.patients)
+        return Known(level=level, patients=self.patients)
 
     def answer(self, cohort: Cohort) -> FloatArray:
         scatter = np.zeros((cohort.columns, cohort.columns))
@@ -47,6 +71,8 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
     def combine(self, left: FloatArray, right: FloatArray) -> FloatArray:
         return np.asarray(left + right)
 
-    def numbers_in(self, answer: FloatArray) -> int:
-        columns = len(answer)
-        return columns * (columns + 1) // 2
+    def pack(self, answer: FloatArray) -> FloatArray:
+        return pack_symmetric(answer)
+
+    def unpack(self, vector: FloatArray) -> FloatArray:
+        return unpack_symmetric(vector)

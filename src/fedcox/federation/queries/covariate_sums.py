@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.query import AbstractSumQuery
+from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray
 
 
@@ -17,6 +18,12 @@ class ColumnSums:
     patients: int
     present: FloatArray  # (columns,)
     total: FloatArray  # (columns,)
+
+    @property
+    def mean(self) -> FloatArray:
+        """Of each column, zero where no value is known."""
+        known = self.present > 0
+        return np.divide(self.total, self.present, out=np.zeros_like(self.total), where=known)
 
     def __add__(self, other: ColumnSums) -> ColumnSums:
         return ColumnSums(
@@ -38,6 +45,13 @@ class CovariateSums(AbstractSumQuery[ColumnSums]):
     def numbers(self) -> int:
         return 0
 
+    @property
+    def fine(self) -> int | None:
+        return None  # columns come in any unit
+
+    def exposure(self, cohort: Cohort) -> Exposure:
+        return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
+
     def answer(self, cohort: Cohort) -> ColumnSums:
         total = cohort.totals
         present = np.full(cohort.columns, float(cohort.patients))
@@ -50,5 +64,9 @@ class CovariateSums(AbstractSumQuery[ColumnSums]):
     def combine(self, left: ColumnSums, right: ColumnSums) -> ColumnSums:
         return left + right
 
-    def numbers_in(self, answer: ColumnSums) -> int:
-        return 1 + answer.present.size + answer.total.size
+    def pack(self, answer: ColumnSums) -> FloatArray:
+        return np.concatenate([[answer.patients], answer.present, answer.total])
+
+    def unpack(self, vector: FloatArray) -> ColumnSums:
+        present, total = np.split(vector[1:], 2)
+        return ColumnSums(round(vector[0]), present, total)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.query import AbstractSumQuery
+from fedcox.privacy.exposure import Exposure, Known, smallest_of
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 
@@ -42,6 +43,21 @@ class IntervalCounts(AbstractSumQuery[Counts]):
     def numbers(self) -> int:
         return self.grid.numbers + 1
 
+    def exposure(self, cohort: Cohort) -> Exposure:
+        leavers = self.grid.at_risk(cohort.time, cohort.event, self.reading).leavers(
+            self.grid.intervals
+        )
+        return Exposure(
+            cohort.patients,
+            int(np.count_nonzero(cohort.event)),
+            smallest_group=smallest_of(leavers.sum(axis=0)),
+            smallest_part=smallest_of(leavers),
+            counts=True,
+        )
+
+    def known(self, cohort: Cohort) -> Known:
+        return Known(edges=self.grid.edges)
+
     def answer(self, cohort: Cohort) -> Counts:
         risk = self.grid.at_risk(cohort.time, cohort.event, self.reading)
         size = self.grid.intervals
@@ -54,5 +70,9 @@ class IntervalCounts(AbstractSumQuery[Counts]):
     def combine(self, left: Counts, right: Counts) -> Counts:
         return left + right
 
-    def numbers_in(self, answer: Counts) -> int:
-        return 1 + answer.at_risk.size + answer.events.size
+    def pack(self, answer: Counts) -> FloatArray:
+        return np.concatenate([[answer.patients], answer.at_risk, answer.events])
+
+    def unpack(self, vector: FloatArray) -> Counts:
+        at_risk, events = np.split(vector[1:], 2)
+        return Counts(round(vector[0]), at_risk, events)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.query import AbstractAdditiveQuery
 from fedcox.federation.setting import Setting
+from fedcox.privacy.exposure import Exposure, Known
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import DESCENTS, DescentName
@@ -66,7 +67,7 @@ class LocalTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalSteps(AbstractQuery[LocalEnds]):
+class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
     """A center's own steps down its mean loss, penalty included, from common parameters.
 
     Not a sum over patients: the steps of a union are not those of its parts, so no engine may
@@ -91,6 +92,16 @@ class LocalSteps(AbstractQuery[LocalEnds]):
     def setting(self) -> LocalTraining:
         return self.training
 
+    @property
+    def point(self) -> tuple[FloatArray, FloatArray]:
+        return self.alpha, self.beta
+
+    def exposure(self, cohort: Cohort) -> Exposure:
+        return self.training.setting.exposure(cohort)
+
+    def known(self, cohort: Cohort) -> Known:
+        return self.training.setting.known(cohort, self.alpha, self.beta)
+
     def answer(self, cohort: Cohort) -> LocalEnds:
         training, intervals, patients = self.training, self.alpha.size, cohort.patients
         if not patients:
@@ -113,8 +124,12 @@ class LocalSteps(AbstractQuery[LocalEnds]):
     def combine(self, left: LocalEnds, right: LocalEnds) -> LocalEnds:
         return left + right
 
-    def numbers_in(self, answer: LocalEnds) -> int:
-        return 2 + answer.alpha.size + answer.beta.size
+    def pack(self, answer: LocalEnds) -> FloatArray:
+        return np.concatenate([[answer.patients], [answer.loss], answer.alpha, answer.beta])
+
+    def unpack(self, vector: FloatArray) -> LocalEnds:
+        ends = 2 + self.alpha.size
+        return LocalEnds(round(vector[0]), float(vector[1]), vector[2:ends], vector[ends:])
 
 
 class _Gradients:

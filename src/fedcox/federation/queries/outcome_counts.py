@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.survival.cohort import Cohort
+from fedcox.privacy.exposure import Exposure
+from fedcox.survival.cohort import Cohort, FloatArray
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,17 @@ class OutcomeCounts(AbstractSumQuery[Outcomes]):
     def numbers(self) -> int:
         return 0
 
+    def exposure(self, cohort: Cohort) -> Exposure:
+        return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
+
     def answer(self, cohort: Cohort) -> Outcomes:
         return Outcomes(cohort.patients, int(np.count_nonzero(cohort.event)))
 
     def combine(self, left: Outcomes, right: Outcomes) -> Outcomes:
         return left + right
 
-    def numbers_in(self, answer: Outcomes) -> int:
-        return 2
+    def pack(self, answer: Outcomes) -> FloatArray:
+        return np.array([answer.patients, answer.events], dtype=np.float64)
+
+    def unpack(self, vector: FloatArray) -> Outcomes:
+        return Outcomes(round(vector[0]), round(vector[1]))

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from fedcox.federation.query import AbstractQuery
+from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.risk_set_moments import (
@@ -66,6 +69,9 @@ class EventSumsAt(AbstractQuery[EventSums]):
     def numbers(self) -> int:
         return self.times.size + self.mean.size
 
+    def exposure(self, cohort: Cohort) -> Exposure:
+        return _exposure(cohort, self.mean.size)
+
     def answer(self, cohort: Cohort) -> EventSums:
         return event_sums(cohort, self.mean, self.times)
 
@@ -98,6 +104,13 @@ class RiskSetSumsAt(AbstractQuery[RiskSetMoments]):
     def setting(self) -> RiskSetSetting:
         return self.agreed
 
+    @property
+    def point(self) -> tuple[FloatArray, FloatArray]:
+        return np.empty(0), self.beta
+
+    def exposure(self, cohort: Cohort) -> Exposure:
+        return _exposure(cohort, self.beta.size)
+
     def answer(self, cohort: Cohort) -> RiskSetMoments:
         return self.agreed.prepared(cohort).moments(self.beta, self.detail)
 
@@ -106,3 +119,14 @@ class RiskSetSumsAt(AbstractQuery[RiskSetMoments]):
 
     def numbers_in(self, answer: RiskSetMoments) -> int:
         return answer.numbers
+
+
+def _exposure(cohort: Cohort, columns: int) -> Exposure:
+    """Neighbouring event times differ by single patients as a rule."""
+    return Exposure(
+        cohort.patients,
+        int(np.count_nonzero(cohort.event)),
+        smallest_group=1,
+        parameters=columns,
+        time_by_covariate=True,
+    )

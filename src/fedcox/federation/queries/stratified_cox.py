@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from fedcox.federation.batch import PatientBatch
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.packing import pack_derivatives, unpack_derivatives
+from fedcox.federation.query import AbstractAdditiveQuery
+from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.partial_likelihood import PartialLikelihood, Ties
@@ -46,7 +50,7 @@ class CoxSetting:
 
 
 @dataclass(frozen=True, eq=False)
-class StratifiedCoxAt(AbstractQuery[Derivatives]):
+class StratifiedCoxAt(AbstractAdditiveQuery[Derivatives]):
     """A center's partial likelihood among its own patients, or its share of a batch.
 
     Not a sum over patients: the risk sets of two centers are not those of their union, so no
@@ -71,6 +75,29 @@ class StratifiedCoxAt(AbstractQuery[Derivatives]):
     def setting(self) -> CoxSetting:
         return self.agreed
 
+    @property
+    def point(self) -> tuple[FloatArray, FloatArray]:
+        return np.empty(0), self.beta
+
+    @property
+    def batched(self) -> bool:
+        return self.batch is not None
+
+    @property
+    def fine(self) -> int | None:
+        return 1  # losses are compared with each other, to their last digits
+
+    def exposure(self, cohort: Cohort) -> Exposure:
+        events = cohort.event
+        if self.batch is not None:
+            events = events[np.isin(cohort.number, self.batch.numbers())]
+        return Exposure(
+            int(events.size),
+            int(np.count_nonzero(events)),
+            parameters=self.beta.size,
+            batch=self.batch is not None,
+        )
+
     def answer(self, cohort: Cohort) -> Derivatives:
         stratum = self.agreed.prepared(cohort)
         if self.batch is not None:
@@ -82,3 +109,9 @@ class StratifiedCoxAt(AbstractQuery[Derivatives]):
 
     def numbers_in(self, answer: Derivatives) -> int:
         return answer.numbers
+
+    def pack(self, answer: Derivatives) -> FloatArray:
+        return pack_derivatives(answer)
+
+    def unpack(self, vector: FloatArray) -> Derivatives:
+        return unpack_derivatives(vector, 0, self.beta.size, self.detail)

@@ -1,0 +1,1 @@
+"""What may leave a hospital, and under which protection."""
