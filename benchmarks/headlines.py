@@ -104,6 +104,41 @@ class ExtraMegabytes:
 
 
 @dataclass(frozen=True)
+class Within:
+    """The entrant done within so many seconds of CPU time."""
+
+    problem: str
+    entrant: str
+    seconds: float
+
+    def judge(self, results: Results) -> Headline:
+        target = f"{PROBLEMS[self.problem].title}: {self.entrant} under {self.seconds:g} s"
+        cost = _cost(results, self.problem, self.entrant)
+        if cost is None:
+            return Headline(target, "–", None)
+        return Headline(target, f"{cost:.3g} s", cost < self.seconds)
+
+
+@dataclass(frozen=True)
+class BytesAtMost:
+    """The entrant sends at most `times` the bytes of the baseline."""
+
+    problem: str
+    entrant: str
+    baseline: str
+    times: float
+
+    def judge(self, results: Results) -> Headline:
+        title = PROBLEMS[self.problem].title
+        target = f"{title}: at most {self.times:g} times the bytes of a {self.baseline}"
+        pair = [results.get((self.problem, name)) for name in (self.entrant, self.baseline)]
+        sent, plain = (None if result is None else result.bytes_up for result in pair)
+        if not sent or not plain:
+            return Headline(target, "–", None)
+        return Headline(target, f"{sent / plain:.4g}", sent <= self.times * plain)
+
+
+@dataclass(frozen=True)
 class StandardErrors:
     """Every fit of ours comes with standard errors."""
 
@@ -139,6 +174,10 @@ PROMISES = (
             for link in ("cloglog", "logit")
         ),
     ),
+    Within("secure_sum_small", "masked sum", 0.05),
+    Within("secure_sum_large", "masked sum", 3),
+    BytesAtMost("secure_sum_small", "masked sum", "plain sum", 1.1),
+    BytesAtMost("secure_sum_large", "masked sum", "plain sum", 1.1),
     AtMost(
         "imports",
         "import fedcox: at most 3 times import numpy",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-Task = Literal["fit", "training", "concordance", "imports"]
+Task = Literal["fit", "training", "concordance", "imports", "secure_sum"]
 
 FOLLOW_UP_DAYS = 900.0  # nobody is followed longer, see `patients.simulate`
 _QUICK = 25
@@ -35,6 +35,7 @@ class Problem:
     centers: int = 1
     batches: int = 0
     batch_size: int = 100
+    numbers: int = 0  # in the vector of one center, of a secure sum
     repeats: int = 5
     left_out: Mapping[str, str] = field(default_factory=dict)
 
@@ -55,8 +56,10 @@ class Problem:
             patients=self.patients // _QUICK,
             # Fewer patients have an optimum for fewer columns only.
             columns=min(self.columns, self.patients // _QUICK // _PATIENTS_PER_COLUMN),
-            centers=max(1, self.centers // _QUICK),
+            # A secure sum from which one center in five drops needs five of them.
+            centers=5 if self.task == "secure_sum" else max(1, self.centers // _QUICK),
             batches=self.batches // _QUICK,
+            numbers=self.numbers // _QUICK,
             repeats=1,
         )
 
@@ -64,6 +67,7 @@ class Problem:
 _OURS = ("fedcox_cloglog", "fedcox_logit")
 _COX = ("lifelines", "scikit_survival", "statsmodels", "r_coxph")
 _CENTERS = ("fedcox_cloglog_centers", "fedcox_logit_centers")
+_SECURE_SUM = ("plain sum", "masked sum", "masked sum, 20 % dropped", "key set-up")
 _ONE_CENTER = ("fedcox_cloglog_one_center", "fedcox_logit_one_center")
 
 PROBLEMS: Mapping[str, Problem] = {
@@ -135,6 +139,24 @@ PROBLEMS: Mapping[str, Problem] = {
             baselines=("fedcox_concordance",),
             left_out={"scikit_survival": "compares every pair: quadratic in the patients"},
             repeats=3,
+        ),
+        Problem(
+            name="secure_sum_small",
+            title="One secure sum over 5 centers × 300 numbers, all parties together",
+            task="secure_sum",
+            centers=5,
+            numbers=300,
+            contenders=_SECURE_SUM,
+            baselines=_SECURE_SUM[:1],
+        ),
+        Problem(
+            name="secure_sum_large",
+            title="One secure sum over 50 centers × 35,000 numbers, all parties together",
+            task="secure_sum",
+            centers=50,
+            numbers=35_000,
+            contenders=_SECURE_SUM,
+            baselines=_SECURE_SUM[:1],
         ),
         Problem(
             name="imports",

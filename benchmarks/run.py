@@ -34,6 +34,7 @@ from benchmarks.patients import write_patients
 from benchmarks.problems import PROBLEMS, Problem
 from benchmarks.reference import Model, Optimum
 from benchmarks.results import Result, best_of_repeats, read_results
+from benchmarks.secure_sums import run_secure_sums
 from benchmarks.start_up import run_start_up
 from benchmarks.tables import Table, headline_table, label_of, problem_table
 
@@ -156,6 +157,9 @@ def run_all(
             if problem.task == "imports":
                 announce("whole processes")
                 found = run_start_up(problem, quick=quick)
+            elif problem.task == "secure_sum":
+                announce("all parties in one process")
+                found = run_secure_sums(problem, quick=quick, limit_seconds=limit_seconds)
             else:
                 found = run_problem(
                     problem,

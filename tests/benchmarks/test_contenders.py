@@ -97,7 +97,7 @@ def test_both_concordances_are_the_same_number(patients: Patients) -> None:
 def test_every_contender_of_a_problem_exists() -> None:
     for problem in PROBLEMS.values():
         assert set(problem.baselines) <= set(problem.contenders)
-        if problem.task != "imports":
+        if problem.task not in ("imports", "secure_sum"):  # which have their own
             assert set(problem.contenders) <= set(CONTENDERS)
 
 

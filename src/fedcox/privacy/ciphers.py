@@ -1,0 +1,106 @@
+"""The cryptographic primitives that fedcox uses, all of them from one well-known package."""
+
+from __future__ import annotations
+
+from functools import reduce
+from hashlib import sha256
+
+import numpy as np
+
+from fedcox.errors import InputError
+from fedcox.privacy.fixed_point import UIntArray
+
+try:
+    from cryptography.exceptions import InvalidSignature, InvalidTag
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+    from cryptography.hazmat.primitives.asymmetric.x25519 import (
+        X25519PrivateKey,
+        X25519PublicKey,
+    )
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
+except ImportError as error:
+    raise InputError(
+        "Secure sums need the package 'cryptography', which is not installed.",
+        ['Install it with: pip install "fedcox[private]"'],
+    ) from error
+
+__all__ = [
+    "Ed25519PrivateKey",
+    "Ed25519PublicKey",
+    "InvalidSignature",
+    "InvalidTag",
+    "X25519PrivateKey",
+    "agree",
+    "decrypt",
+    "digest",
+    "encrypt",
+    "expand",
+    "fields",
+    "keystream",
+    "raw_public",
+    "serialization",
+    "xor",
+]
+
+_START = bytes(16)  # every key is used for one stream or one box only
+_NONCE = bytes(12)
+
+
+def fields(*parts: bytes) -> bytes:
+    """Write parts one after the other so that no two lists of parts read the same."""
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def digest(*parts: bytes) -> bytes:
+    """SHA-256 over a list of parts."""
+    return sha256(fields(*parts)).digest()
+
+
+def raw_public(key: X25519PrivateKey) -> bytes:
+    """The 32 bytes of the public half."""
+    return key.public_key().public_bytes_raw()
+
+
+def agree(own: X25519PrivateKey, other: bytes, *, salt: bytes, info: bytes) -> bytes:
+    """A key that two centers have in common, from one's private and the other's public half.
+
+    Raises ValueError for a public half that gives everybody the same key.
+    """
+    secret = own.exchange(X25519PublicKey.from_public_bytes(other))
+    return HKDF(algorithm=hashes.SHA256(), length=32, salt=salt, info=info).derive(secret)
+
+
+def expand(key: bytes, info: bytes, length: int = 32) -> bytes:
+    """Derive a key for one purpose; nothing about `key` or other purposes follows from it."""
+    return HKDFExpand(algorithm=hashes.SHA256(), length=length, info=info).derive(key)
+
+
+def keystream(key: bytes, zeros: bytes, out: UIntArray) -> None:
+    """Fill `out` with uniform integers from a key that is used only here.
+
+    `zeros` is as long as `out` in bytes; it is passed in so that many streams share it.
+    """
+    cipher = Cipher(algorithms.ChaCha20(key, _START), mode=None)
+    cipher.encryptor().update_into(zeros, out.view(np.uint8).data)
+
+
+def encrypt(key: bytes, content: bytes, *, bound_to: bytes) -> bytes:
+    """Encrypt under a key that is used once, so that a change of one bit is noticed."""
+    return ChaCha20Poly1305(key).encrypt(_NONCE, content, bound_to)
+
+
+def decrypt(key: bytes, box: bytes, *, bound_to: bytes) -> bytes:
+    """Undo `encrypt`; InvalidTag where key, content or what it is bound to differ."""
+    return ChaCha20Poly1305(key).decrypt(_NONCE, box, bound_to)
+
+
+def xor(*parts: bytes) -> bytes:
+    """Bitwise exclusive or of parts of one length."""
+    total = reduce(lambda left, right: left ^ right, (int.from_bytes(part) for part in parts))
+    return total.to_bytes(len(parts[0]))

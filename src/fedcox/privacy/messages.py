@@ -1,0 +1,198 @@
+"""What crosses between a center and the coordinator, as bytes.
+
+Nothing in a message is executed or trusted: a message that cannot be read is a SecureSumError,
+and what a center sends is signed over the study, the session or round, the step and its name.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from fedcox.errors import SecureSumError
+from fedcox.privacy.ciphers import fields
+from fedcox.privacy.fixed_point import UIntArray
+from fedcox.privacy.identity import Identity, PublicIdentity
+from fedcox.privacy.masks import KEY_BYTES, SEED_BYTES
+from fedcox.privacy.shamir import SHARE_BYTES
+
+_SIGNATURE_BYTES = 64
+_ROUND = struct.Struct(">I")
+_LENGTH = struct.Struct(">I")
+
+Message = TypeVar("Message")
+
+
+def binding(step: str, where: bytes, sender: str) -> bytes:
+    """What a signature holds for besides the body: step, study or session or round, sender."""
+    return fields(b"fedcox", step.encode(), where, sender.encode())
+
+
+def sign(identity: Identity, bound_to: bytes, body: bytes) -> bytes:
+    """The body behind a signature that holds only for what it is bound to."""
+    return identity.sign(fields(bound_to, body)) + body
+
+
+def checked(public: PublicIdentity, bound_to: bytes, message: bytes, what: str) -> bytes:
+    """The body, if its signature holds; `what` names the center and the message."""
+    signature, body = message[:_SIGNATURE_BYTES], message[_SIGNATURE_BYTES:]
+    if not public.signed(fields(bound_to, body), signature):
+        raise SecureSumError(
+            f"{what} is not validly signed.",
+            [
+                "It was altered, is another center's, or is of another study, round, question "
+                "or set of centers. Nothing of it is used."
+            ],
+        )
+    return body
+
+
+def read(parse: Callable[[bytes], Message], body: bytes, what: str) -> Message:
+    """Read a body, or say whose cannot be read."""
+    try:
+        return parse(body)
+    except (ValueError, struct.error) as error:
+        raise SecureSumError(f"{what} cannot be read: it is cut or malformed.") from error
+
+
+def round_of(message: bytes, what: str) -> int:
+    """The round a signed masked vector says it is of, read before its signature is checked."""
+    return read(MaskedVector.from_bytes, message[_SIGNATURE_BYTES:], what).round_number
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """A center's public keys of one session, and a digest by which to know its master again."""
+
+    pair_key: bytes
+    share_key: bytes
+    master_digest: bytes
+
+    def to_bytes(self) -> bytes:
+        return self.pair_key + self.share_key + self.master_digest
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Announcement:
+        return cls(*_pieces(body, 32, 3))
+
+
+@dataclass(frozen=True)
+class ByName:
+    """One content for each named center."""
+
+    parts: Mapping[str, bytes]
+
+    def to_bytes(self) -> bytes:
+        pairs = ((name.encode(), part) for name, part in sorted(self.parts.items()))
+        return fields(*(piece for pair in pairs for piece in pair))
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> ByName:
+        pieces = fields_in(body)
+        if len(pieces) % 2:
+            raise ValueError("A name without content.")
+        names = [piece.decode() for piece in pieces[::2]]
+        if len(set(names)) != len(names):
+            raise ValueError("A name is there twice.")
+        return cls(dict(zip(names, pieces[1::2], strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedVector:
+    """One center's reply of one round, under its masks."""
+
+    round_number: int
+    vector: UIntArray
+
+    def to_bytes(self) -> bytes:
+        return _ROUND.pack(self.round_number) + self.vector.astype("<u8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> MaskedVector:
+        (round_number,) = _ROUND.unpack_from(body)
+        vector = np.frombuffer(body, dtype="<u8", offset=_ROUND.size).astype(np.uint64)
+        return cls(round_number, vector)
+
+
+@dataclass(frozen=True)
+class CentersOfRound:
+    """Who is there, by the coordinator's word: those to be summed over, or still present."""
+
+    round_number: int
+    centers: tuple[str, ...]
+
+    def to_bytes(self) -> bytes:
+        names = fields(*(name.encode() for name in sorted(self.centers)))
+        return _ROUND.pack(self.round_number) + names
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> CentersOfRound:
+        (round_number,) = _ROUND.unpack_from(body)
+        names = tuple(piece.decode() for piece in fields_in(body[_ROUND.size :]))
+        if len(set(names)) != len(names):
+            raise ValueError("A name is there twice.")
+        return cls(round_number, names)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A surviving center's part in opening a sum, in the order of the others' names.
+
+    `closed_seed` is its own seed, closed until every other survivor has given its opening;
+    `pair_mask_keys` are those it has in common with the centers that dropped.
+    """
+
+    closed_seed: bytes
+    openings: tuple[bytes, ...]
+    pair_mask_keys: tuple[bytes, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        return b"".join((self.closed_seed, *self.openings, *self.pair_mask_keys))
+
+    @classmethod
+    def from_bytes(cls, body: bytes, *, openings: int, pair_mask_keys: int) -> Release:
+        end = SEED_BYTES * (1 + openings)
+        seeds = _pieces(body[:end], SEED_BYTES, 1 + openings)
+        return cls(seeds[0], seeds[1:], _pieces(body[end:], KEY_BYTES, pair_mask_keys))
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """For each center that vanished: what it would have opened, and a share of its master."""
+
+    openings: tuple[bytes, ...]
+    shares: tuple[bytes, ...]
+
+    def to_bytes(self) -> bytes:
+        return b"".join((*self.openings, *self.shares))
+
+    @classmethod
+    def from_bytes(cls, body: bytes, *, vanished: int) -> Recovery:
+        end = SEED_BYTES * vanished
+        return cls(
+            _pieces(body[:end], SEED_BYTES, vanished),
+            _pieces(body[end:], SHARE_BYTES, vanished),
+        )
+
+
+def _pieces(body: bytes, size: int, number: int) -> tuple[bytes, ...]:
+    if len(body) != size * number:
+        raise ValueError("Too short or too long.")
+    return tuple(body[start : start + size] for start in range(0, len(body), size))
+
+
+def fields_in(body: bytes) -> list[bytes]:
+    """The parts that `fields` wrote one after the other."""
+    pieces, place = [], 0
+    while place < len(body):
+        (length,) = _LENGTH.unpack_from(body, place)
+        place += _LENGTH.size
+        if place + length > len(body):
+            raise ValueError("Too short.")
+        pieces.append(body[place : place + length])
+        place += length
+    return pieces

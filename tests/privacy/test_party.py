@@ -1,0 +1,278 @@
+"""A coordinator that cheats gets nothing by it: each center sees to that for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedcox.errors import SecureSumError
+from fedcox.privacy.masks import (
+    Masking,
+    closed_seed,
+    openings,
+    pair_mask_key,
+    released_context,
+)
+from fedcox.privacy.messages import ByName, MaskedVector, Release
+from tests.privacy.parties import (
+    QUESTION,
+    SIGNATURE,
+    Hospitals,
+    all_masked,
+    plain_sum,
+    random_vectors,
+    told,
+    true_seed,
+    vector_in,
+)
+
+
+def pair_masks_off(hospitals: Hospitals, victim: str, keys: dict[str, bytes]) -> Masking:
+    """The victim's first message without the pair masks whose keys the others gave."""
+    masking = Masking(MaskedVector.from_bytes(hospitals.masked[1, victim][SIGNATURE:]).vector)
+    for other, key in keys.items():
+        masking.without_pair(key, victim, other)
+    return masking
+
+
+def given_keys(reply: bytes, survivors: int) -> tuple[bytes, ...]:
+    body = reply[SIGNATURE:]
+    return Release.from_bytes(body, openings=survivors - 1, pair_mask_keys=1).pair_mask_keys
+
+
+def test_a_late_vector_stays_closed() -> None:
+    """All others release without the victim, whose vector arrives afterwards."""
+    hospitals = Hospitals(5).ready()
+    vectors = random_vectors(hospitals.names, 50)
+    all_masked(hospitals, vectors)
+    victim, *others = hospitals.names
+    released = {
+        name: hospitals.parties[name].handle("release", told(1, others)) for name in others
+    }
+    keys = {name: given_keys(reply, len(others))[0] for name, reply in released.items()}
+    late = pair_masks_off(hospitals, victim, keys)
+    assert not np.any(late.vector[:-1] == vectors[victim])
+    with pytest.raises(SecureSumError, match="itself among them"):
+        hospitals.parties[victim].handle("release", told(1, others))
+    # Its own seed is all that protects it: with that the vector would lie open.
+    late.without_self_mask(true_seed(hospitals.parties[victim]))
+    np.testing.assert_array_equal(late.vector[:-1], vectors[victim])
+
+
+def test_a_coordinator_that_names_different_survivors_cannot_open_the_seed() -> None:
+    """The victim is told that all survived, the others that the victim dropped."""
+    hospitals = Hospitals(5).ready()
+    vectors = random_vectors(hospitals.names, 50)
+    all_masked(hospitals, vectors)
+    victim, *others = hospitals.names
+    own = Release.from_bytes(
+        hospitals.parties[victim].handle("release", told(1, hospitals.names))[SIGNATURE:],
+        openings=4,
+        pair_mask_keys=0,
+    )
+    seed = true_seed(hospitals.parties[victim])
+    given: list[bytes] = []
+    for name in others:
+        reply = hospitals.parties[name].handle("release", told(1, others))
+        given += Release.from_bytes(reply[SIGNATURE:], openings=3, pair_mask_keys=1).openings
+        with pytest.raises(SecureSumError, match="another set of centers"):
+            hospitals.parties[name].handle("release", told(1, hospitals.names))
+    assert own.closed_seed != seed
+    for number in range(5):
+        for chosen in combinations([*given, *own.openings], number):
+            assert closed_seed(own.closed_seed, chosen) != seed
+
+
+def test_what_opens_a_seed_for_one_list_of_survivors_does_not_for_another() -> None:
+    hospitals = Hospitals(5).ready()
+    all_masked(hospitals, random_vectors(hospitals.names, 3))
+    victim, *others = hospitals.names
+
+    def release(name: str, survivors: Collection[str]) -> Release:
+        reply = hospitals.parties[name].handle("release", told(1, survivors))
+        others, dropped = len(survivors) - 1, 5 - len(survivors)
+        return Release.from_bytes(reply[SIGNATURE:], openings=others, pair_mask_keys=dropped)
+
+    own = release(victim, hospitals.names)
+    # The victim's name is the first, so what opens its seed is each one's first opening.
+    last = release(others[3], hospitals.names).openings[0]
+    given = [release(name, hospitals.names[:4]).openings[0] for name in others[:3]]
+    seed = true_seed(hospitals.parties[victim])
+    assert closed_seed(own.closed_seed, [*given, last]) != seed
+    rings = [hospitals.parties[name]._ring for name in others]
+    released = released_context(
+        getattr(hospitals.parties[victim]._round, "context", b""), hospitals.names
+    )
+    right = [
+        openings(ring.pair_keys[victim], released, ring.name, victim).given
+        for ring in rings
+        if ring is not None
+    ]
+    assert closed_seed(own.closed_seed, right) == seed
+
+
+def test_what_survivors_give_for_a_dropped_center_opens_no_earlier_round() -> None:
+    hospitals = Hospitals(5).ready()
+    vectors = random_vectors(hospitals.names, 50)
+    victim, *others = hospitals.names
+    hospitals.sum(vectors)
+    first = {name: hospitals.parties[name]._round for name in hospitals.names}
+    seed = true_seed(hospitals.parties[victim])  # which the release of round 1 has opened
+    hospitals.sum(vectors, without={victim})
+    keys = {
+        name: given_keys(hospitals.transport.replies["release", name], len(others))[0]
+        for name in others
+    }
+    attempt = pair_masks_off(hospitals, victim, keys)
+    attempt.without_self_mask(seed)
+    assert not np.any(attempt.vector[:-1] == vectors[victim])
+    # With round 1's own keys it would lie open: the attempt is not idle.
+    own = hospitals.parties[victim]._ring
+    context = first[victim]
+    assert own is not None
+    assert context is not None
+    right = {name: pair_mask_key(own.pair_keys[name], context.context) for name in others}
+    attempt = pair_masks_off(hospitals, victim, right)
+    attempt.without_self_mask(seed)
+    np.testing.assert_array_equal(attempt.vector[:-1], vectors[victim])
+
+
+def test_different_questions_to_different_centers_give_no_sum() -> None:
+    hospitals = Hospitals(4).ready()
+    vectors = random_vectors(hospitals.names, 50)
+    odd = hospitals.names[2]
+    with pytest.raises(SecureSumError, match=f"'{odd}' is not validly signed"):
+        hospitals.sum(vectors, asked={odd: b"another question".ljust(32)})
+    # And to a coordinator that does not care about signatures, the sum is noise.
+    sent = {name: vector_in(hospitals.masked[1, name]) for name in hospitals.names}
+    masking = Masking(np.append(plain_sum(sent, hospitals.names), np.uint64(0)))
+    for name in hospitals.names:
+        masking.without_self_mask(true_seed(hospitals.parties[name]))
+    assert not np.any(masking.vector[:-1] == plain_sum(vectors, hospitals.names))
+
+
+def test_a_center_gives_for_another_either_its_pair_masks_or_its_share() -> None:
+    hospitals = Hospitals(6).ready()
+    victim, *others = hospitals.names
+    vectors = random_vectors(hospitals.names, 3)
+    party = hospitals.parties[others[0]]
+    all_masked(hospitals, vectors)
+    # First the pair masks; then the share, in this round and the next.
+    party.handle("release", told(1, others))
+    for present in (others, others[:4], hospitals.names):
+        with pytest.raises(SecureSumError, match="released for all its centers"):
+            party.handle("recovery", told(1, present))
+    with pytest.raises(SecureSumError, match=f"{victim} cannot take part"):
+        party.masked(2, QUESTION, vectors[others[0]], hospitals.names)
+    # The other way round.
+    party = hospitals.parties[others[1]]
+    party.handle("release", told(1, hospitals.names))
+    party.handle("recovery", told(1, others))
+    with pytest.raises(SecureSumError, match="another set of centers"):
+        party.handle("release", told(1, others))
+    with pytest.raises(SecureSumError, match=f"{victim} cannot take part"):
+        party.masked(2, QUESTION, vectors[others[1]], hospitals.names)
+
+
+def test_shares_are_not_given_before_the_release_nor_to_too_few_nor_to_more() -> None:
+    hospitals = Hospitals(6).ready()
+    all_masked(hospitals, random_vectors(hospitals.names, 3))
+    first, *others = hospitals.names
+    party = hospitals.parties[first]
+    with pytest.raises(SecureSumError, match="released for all its centers"):
+        party.handle("recovery", told(1, hospitals.names[:5]))
+    party.handle("release", told(1, hospitals.names))
+    with pytest.raises(SecureSumError, match="3 centers are present, and 4 are needed"):
+        party.handle("recovery", told(1, hospitals.names[:3]))
+    with pytest.raises(SecureSumError, match="itself among them"):
+        party.handle("recovery", told(1, others))
+    party.handle("recovery", told(1, hospitals.names[:4]))
+    with pytest.raises(SecureSumError, match="itself among them"):
+        party.handle("recovery", told(1, hospitals.names[:5]))  # who vanished does not return
+
+
+def test_a_center_answers_each_round_once_and_only_the_one_under_way() -> None:
+    hospitals = Hospitals(3).ready()
+    vectors = random_vectors(hospitals.names, 3)
+    party = hospitals.parties[hospitals.names[0]]
+    vector = vectors[hospitals.names[0]]
+    party.masked(4, QUESTION, vector, hospitals.names)
+    for number in (4, 3, 2**32):
+        with pytest.raises(SecureSumError, match="each is answered once"):
+            party.masked(number, QUESTION, vector, hospitals.names)
+    party.masked(5, QUESTION, vector, hospitals.names)
+    for number in (4, 6):
+        with pytest.raises(SecureSumError, match=f"round {number} is not under way"):
+            party.handle("release", told(number, hospitals.names))
+
+
+@pytest.mark.parametrize(
+    ("centers", "reason"),
+    [
+        ((0, 1), "over 2 centers, and 3 are needed"),
+        ((0, 1, 2), None),
+        ((1, 2, 3), "named among the centers"),
+        ((0, 1, 1, 2), "each of them once"),
+    ],
+)
+def test_a_center_takes_part_only_among_enough_centers(
+    centers: tuple[int, ...], reason: str | None
+) -> None:
+    hospitals = Hospitals(5).ready()
+    party = hospitals.parties[hospitals.names[0]]
+    names = [hospitals.names[index] for index in centers]
+    vector = np.zeros(2, dtype=np.uint64)
+    if reason is None:
+        assert party.masked(1, QUESTION, vector, names)
+        return
+    with pytest.raises(SecureSumError, match=reason):
+        party.masked(1, QUESTION, vector, names)
+    party.masked(1, QUESTION, vector, hospitals.names)
+    with pytest.raises(SecureSumError, match=r"are needed|itself among them|malformed"):
+        party.handle("release", told(1, names))
+
+
+def test_two_lists_of_centers_in_one_round_do_not_fit_together() -> None:
+    hospitals = Hospitals(5).ready()
+    vectors = random_vectors(hospitals.names, 3)
+
+    def collect(number: int, centers: tuple[str, ...]) -> dict[str, bytes]:
+        lists = dict.fromkeys(centers, centers) | {centers[0]: centers[:4]}
+        return {
+            name: hospitals.parties[name].masked(number, QUESTION, vectors[name], lists[name])
+            for name in centers
+        }
+
+    with pytest.raises(SecureSumError, match=f"'{hospitals.names[0]}' is not validly signed"):
+        hospitals.coordinator.sum(QUESTION, collect)
+
+
+@cache
+def ready_hospitals() -> Hospitals:
+    return Hospitals(3).ready()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    step=st.sampled_from(["shares", "delivery", "release", "recovery", "nonsense"]),
+    message=st.one_of(
+        st.binary(max_size=80),
+        st.builds(told, st.integers(0, 3), st.lists(st.text(max_size=4), max_size=4)),
+        st.builds(
+            lambda parts: ByName(parts).to_bytes(),
+            st.dictionaries(st.text(max_size=4), st.binary(max_size=170), max_size=4),
+        ),
+    ),
+)
+def test_nothing_that_a_coordinator_may_write_does_more_than_a_refusal(
+    step: str, message: bytes
+) -> None:
+    hospitals = ready_hospitals()
+    with pytest.raises(SecureSumError):
+        hospitals.parties[hospitals.names[0]].handle(step, message)
