@@ -4,28 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fedcox.errors import RefusedError
-from fedcox.federation.query import AbstractQuery, Answer
+from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Answer
+from fedcox.privacy.exposure import Request
 from fedcox.survival.cohort import Cohort
+
+if TYPE_CHECKING:
+    from fedcox.federation.noised_replies import NoisedReplies
+    from fedcox.privacy.gate import Gate
 
 
 @dataclass(frozen=True, eq=False)
 class Center:
     """Holds the patients and decides what leaves.
 
-    `dropped` counts patients of the file that the study's rules left out, by reason. Where
-    `allow_experiments` is set the patients are no secret, as in a simulation, and questions
-    whose replies give patients away are answered too.
+    `dropped` counts patients of the file that the study's rules left out, by reason. `gate`
+    holds the hospital's own limits; without one there are none, as where one analyst has all
+    files. `noise` is how replies leave under noise; without it those questions are refused.
+    Where `allow_experiments` is set the patients are no secret, as in a simulation, and
+    questions whose replies give patients away are answered too.
     """
 
     name: str
     cohort: Cohort
     dropped: Mapping[str, int] = field(default_factory=dict)
     allow_experiments: bool = False
+    gate: Gate | None = None
+    noise: NoisedReplies | None = None
 
-    def answer(self, query: AbstractQuery[Answer]) -> Answer:
-        """The only way out of a hospital."""
+    def answer(self, query: AbstractQuery[Answer], *, masked: bool = False) -> Answer:
+        """The only way out of a hospital.
+
+        `masked` says that what is returned goes under a mask before it leaves.
+        """
+        if isinstance(query, AbstractPrivateQuery):
+            noise = self._noise(query)
+            self.admit(query, masked=masked)
+            noised: Answer = query.unpack(noise.vector(query, self.cohort, masked=masked))
+            return noised
+        self.admit(query, masked=masked)
+        return query.answer(self.cohort)
+
+    def epsilon(self, query: AbstractQuery[Answer]) -> float | None:
+        """What the replies of a question under noise cost together, for the ledger."""
+        if not isinstance(query, AbstractPrivateQuery):
+            return None
+        return self._noise(query).epsilon(query.release)
+
+    def _noise(self, query: AbstractPrivateQuery[Answer]) -> NoisedReplies:
+        if self.noise is None:
+            raise RefusedError(
+                f"Center '{self.name}' refuses the question '{query.name}'.",
+                ["Its reply would need noise, and the center was given no way to add it."],
+            )
+        return self.noise
+
+    def admit(self, query: AbstractQuery[Answer], *, masked: bool = False) -> None:
+        """Refuse a question, or count it as answered."""
         if query.experimental and not self.allow_experiments:
             raise RefusedError(
                 f"Center '{self.name}' refuses the question '{query.name}'.",
@@ -35,4 +72,33 @@ class Center:
                     "with allow_experiments=True."
                 ],
             )
-        return query.answer(self.cohort)
+        if self.gate is None:
+            return
+        alpha, beta = query.point or (None, None)
+        request = Request(
+            query.name,
+            query.exposure(self.cohort),
+            alpha,
+            beta,
+            masked=masked,
+            private=isinstance(query, AbstractPrivateQuery),
+        )
+        try:
+            self.gate.admit(request, query.known(self.cohort))
+        except RefusedError as error:
+            told = f"Center '{self.name}' refuses the question '{query.name}'."
+            raise type(error)(told, error.faults) from None
+
+    def group(self, query: AbstractQuery[Answer], *, masked: bool = False) -> int | None:
+        """The fewest patients that a part of the reply describes, for the ledger.
+
+        None for a batch: it changes with every step, and counting takes as long as answering.
+        None under noise: an exact count beside it would break its promise.
+        """
+        if query.batched or isinstance(query, AbstractPrivateQuery):
+            return None
+        exposure = query.exposure(self.cohort)
+        if exposure.patient_level:
+            return 1 if exposure.patients else 0
+        group = exposure.pooled_group if masked else exposure.smallest_group
+        return exposure.patients if group is None and not masked else group
