@@ -1,0 +1,260 @@
+"""How much epsilon have a hospital's patients spent? One account over all studies.
+
+A hospital keeps one file of its own, a line of JSON for every study that it took part in. A
+line is written and on the disk before the first noised sum of its study leaves, and is never
+taken back: a study that breaks off after that, or a computer that does, has spent it all the
+same. Epsilons and deltas of studies add up, which holds whatever the studies ask.
+
+Every line carries the hash of the line before it, and a second file beside it the hash of the
+last. So a file that was shortened, edited or deleted is noticed, and refused; it is not
+repaired here. Who deletes both files on purpose is not stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from fedcox.errors import BudgetError, PolicyError
+
+_BEGIN = "0" * 64
+_VERSION = 1
+#: Ten studies of epsilon 0.1 fit into 1, though their sum in doubles is not 1.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What studies have taken so far."""
+
+    studies: int
+    epsilon: float
+    delta: float
+
+
+@dataclass
+class Reservation:
+    """One study's right to so many noised sums, for as long as this process lives.
+
+    After a restart the study needs a new one, which is paid for again: how many sums had left
+    is not on the disk.
+    """
+
+    study: str
+    epsilon: float
+    delta: float
+    releases: int
+    _used: int = field(default=0, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    @property
+    def left(self) -> int:
+        """How many sums may still leave."""
+        return self.releases - self._used
+
+    def use(self) -> None:
+        """Count one sum, before it leaves; refuse it where all are used."""
+        with self._lock:
+            if self._used >= self.releases:
+                raise BudgetError(
+                    "This study has released all the noised sums that it paid for.",
+                    [
+                        f"It paid for {self.releases}. A study of more steps needs a larger "
+                        "epsilon or more noise, and is a new study."
+                    ],
+                )
+            self._used += 1
+
+
+@dataclass(frozen=True)
+class _Line:
+    version: int
+    study: str
+    epsilon: float
+    delta: float
+    releases: int
+    previous: str
+
+    def text(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True, allow_nan=False) + "\n"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Budget:
+    """A hospital's file of studies at `path`, and the `epsilon` and `delta` it allows in all.
+
+    What is allowed comes from the hospital's policy, not from the file and not from a study.
+    """
+
+    def __init__(self, path: str | Path, *, epsilon: float, delta: float) -> None:
+        self.path = Path(path)
+        self.epsilon, self.delta = epsilon, delta
+        faults = _faults(epsilon, delta)
+        if faults:
+            raise PolicyError("This is no budget for differential privacy.", faults)
+
+    @property
+    def spent(self) -> Spent:
+        """By all studies so far."""
+        with self._locked():
+            return _total(self._lines())
+
+    def reserve(
+        self, study: str, *, epsilon: float, delta: float, releases: int
+    ) -> Reservation:
+        """Write down what `study`, named by its digest, is about to spend; or refuse it."""
+        faults = _faults(epsilon, delta)
+        if releases < 1:
+            faults.append(f"It asks for {releases} releases; one is the least.")
+        if faults:
+            raise BudgetError("A study asks for what cannot be spent.", faults)
+        with self._locked():
+            lines = self._lines()
+            self._check_room(_total(lines), epsilon, delta)
+            previous = _hash(lines[-1].text()) if lines else _BEGIN
+            self._append(_Line(_VERSION, study, epsilon, delta, releases, previous))
+        return Reservation(study, epsilon, delta, releases)
+
+    def _check_room(self, spent: Spent, epsilon: float, delta: float) -> None:
+        faults = [
+            f"{name}: {before:g} of {allowed:g} is spent by {spent.studies} study(ies), this "
+            f"one asks for {asked:g}."
+            for name, before, asked, allowed in (
+                ("Epsilon", spent.epsilon, epsilon, self.epsilon),
+                ("Delta", spent.delta, delta, self.delta),
+            )
+            if before + asked > allowed * (1.0 + _ROUNDING)
+        ]
+        if faults:
+            advice = "Ask for less; only the hospital's own policy can allow more."
+            raise BudgetError(
+                "These patients' privacy budget does not cover this study.", [*faults, advice]
+            )
+
+    @property
+    def _head(self) -> Path:
+        """The file with the hash of the last line."""
+        return self.path.with_name(self.path.name + ".head")
+
+    def _append(self, line: _Line) -> None:
+        text = line.text()
+        try:
+            if not self._head.exists():
+                self._write_head(_BEGIN)
+            _write(self.path, text, "a")
+            # A crash between the two leaves a line beyond the head: `_lines` takes it as spent.
+            self._write_head(_hash(text))
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _write_head(self, last: str) -> None:
+        fresh = self._head.with_name(self._head.name + ".new")
+        _write(fresh, last + "\n", "w")
+        fresh.replace(self._head)
+        _sync_folder(self.path.parent)
+
+    def _lines(self) -> list[_Line]:
+        """Every line, or a refusal where one is missing, broken or not as it was written."""
+        if not self.path.exists() and not self._head.exists():
+            return []
+        try:
+            text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+            head = self._head.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            raise self._damaged("It, or the file .head beside it, cannot be read.") from None
+        lines = [self._line(row, number) for number, row in enumerate(text.splitlines(True), 1)]
+        hashes = [_BEGIN, *(_hash(line.text()) for line in lines)]
+        for number, line in enumerate(lines, 1):
+            if line.previous != hashes[number - 1]:
+                raise self._damaged(f"Line {number} does not follow from the one before it.")
+        # The last line may have been written just before a crash, and its hash not.
+        if head not in hashes[-2:]:
+            raise self._damaged("Lines are missing at its end, or the last was changed.")
+        return lines
+
+    def _line(self, row: str, number: int) -> _Line:
+        try:
+            line = _Line(**json.loads(row))
+            whole = line.text() == row and not _faults(line.epsilon, line.delta)
+        except (TypeError, ValueError):
+            whole = False
+        if not whole:
+            raise self._damaged(f"Line {number} is not as this program writes it.")
+        return line
+
+    def _damaged(self, what: str) -> BudgetError:
+        return BudgetError(
+            f"The privacy budget {self.path} cannot be trusted.",
+            [
+                what,
+                "Nothing is released until the hospital has restored both files from a copy "
+                "that holds every study.",
+            ],
+        )
+
+    def _unwritable(self, error: OSError) -> BudgetError:
+        return BudgetError(
+            f"The privacy budget {self.path} cannot be written: {error.strerror or error}.",
+            ["Nothing was released. Give the center a file that it may write to."],
+        )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time: two studies must not both find the last epsilon unspent."""
+        import fcntl  # where there is none, there is no budget
+
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            folder = os.open(self.path.parent, os.O_RDONLY)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+
+def _write(path: Path, text: str, mode: str) -> None:
+    """Write and wait until it is on the disk."""
+    with path.open(mode, encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Names of new files are on the disk only when their folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _total(lines: list[_Line]) -> Spent:
+    return Spent(
+        len(lines),
+        math.fsum(line.epsilon for line in lines),
+        math.fsum(line.delta for line in lines),
+    )
+
+
+def _faults(epsilon: Any, delta: Any) -> list[str]:
+    faults = []
+    if not (isinstance(epsilon, float | int) and math.isfinite(epsilon) and epsilon > 0):
+        faults.append("Epsilon must be a positive number.")
+    if not (isinstance(delta, float | int) and 0 < delta < 1):
+        faults.append("Delta must be between 0 and 1.")
+    return faults

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedcox.privacy.budget as budget_module
+from fedcox.errors import BudgetError, PolicyError
+from fedcox.privacy.budget import Budget, Reservation
+
+DELTA = 1e-5
+
+
+def budget(folder: Path, epsilon: float = 1.0, delta: float = 1e-3) -> Budget:
+    return Budget(folder / "budget.jsonl", epsilon=epsilon, delta=delta)
+
+
+def reserve(of: Budget, epsilon: float = 0.25, study: str = "a" * 64) -> Reservation:
+    return of.reserve(study, epsilon=epsilon, delta=DELTA, releases=3)
+
+
+def test_studies_add_up_until_nothing_is_left(tmp_path: Path) -> None:
+    for _ in range(4):
+        reserve(budget(tmp_path))  # each time as after a restart
+    spent = budget(tmp_path).spent
+    assert (spent.studies, spent.epsilon) == (4, 1.0)
+    assert spent.delta == pytest.approx(4 * DELTA, rel=1e-12)
+    with pytest.raises(BudgetError) as refused:
+        reserve(budget(tmp_path), 0.01)
+    assert "1 of 1 is spent by 4 study(ies), this one asks for 0.01" in str(refused.value)
+    assert budget(tmp_path).spent == spent, "a refused study costs nothing"
+
+
+def test_ten_tenths_are_a_whole(tmp_path: Path) -> None:
+    for _ in range(10):
+        reserve(budget(tmp_path), 0.1)
+    with pytest.raises(BudgetError):
+        reserve(budget(tmp_path), 1e-6)
+
+
+def test_delta_is_a_budget_too(tmp_path: Path) -> None:
+    tight = budget(tmp_path, epsilon=100.0, delta=1.5 * DELTA)
+    reserve(tight)
+    with pytest.raises(BudgetError, match="Delta"):
+        reserve(tight)
+
+
+def test_it_is_on_the_disk_before_the_study_gets_its_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash at the last moment, with the line written: the epsilon is gone."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(handle))
+
+    def crash(*args: object) -> Reservation:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(budget_module, "Reservation", crash)
+    with pytest.raises(KeyboardInterrupt):
+        reserve(budget(tmp_path))
+    assert synced
+    assert budget(tmp_path).spent.epsilon == 0.25
+
+
+def test_a_crash_between_line_and_head_costs_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve(budget(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(Budget, "_write_head", lambda self, last: (_ for _ in ()).throw(OSError))
+        with pytest.raises(BudgetError, match="cannot be written"):
+            reserve(budget(tmp_path))
+    assert budget(tmp_path).spent.epsilon == 0.5
+    reserve(budget(tmp_path))
+    assert budget(tmp_path).spent.epsilon == 0.75
+
+
+def test_the_first_crash_of_all_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    real = budget_module._write
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            budget_module,
+            "_write",
+            lambda path, text, mode: full() if mode == "a" else real(path, text, mode),
+        )
+        with pytest.raises(BudgetError, match="No space left"):
+            reserve(budget(tmp_path))
+    assert budget(tmp_path).spent.epsilon == 0.0
+    reserve(budget(tmp_path))
+    assert budget(tmp_path).spent.epsilon == 0.25
+
+
+@pytest.mark.parametrize("file", ["budget.jsonl", "budget.jsonl.head"])
+def test_a_deleted_file_is_noticed(tmp_path: Path, file: str) -> None:
+    reserve(budget(tmp_path))
+    (tmp_path / file).unlink()
+    with pytest.raises(BudgetError, match="cannot be trusted"):
+        reserve(budget(tmp_path))
+
+
+def test_a_lowered_line_is_noticed(tmp_path: Path) -> None:
+    for _ in range(3):
+        reserve(budget(tmp_path))
+    file = tmp_path / "budget.jsonl"
+    for number in range(3):
+        rows = file.read_text().splitlines(True)
+        kept = rows[number]
+        line = json.loads(kept)
+        rows[number] = json.dumps({**line, "epsilon": 0.01}, sort_keys=True) + "\n"
+        file.write_text("".join(rows))
+        with pytest.raises(BudgetError, match="cannot be trusted"):
+            _ = budget(tmp_path).spent
+        rows[number] = kept
+        file.write_text("".join(rows))
+    assert budget(tmp_path).spent.studies == 3
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_file_cut_or_changed_anywhere_is_refused_and_left_as_it_is(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("budget")
+    for _ in range(3):
+        reserve(budget(folder))
+    file = folder / "budget.jsonl"
+    whole = file.read_bytes()
+    if data.draw(st.booleans(), label="cut"):
+        damaged = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    else:
+        place = data.draw(st.integers(0, len(whole) - 1))
+        other = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[place]))
+        damaged = whole[:place] + bytes([other]) + whole[place + 1 :]
+    file.write_bytes(damaged)
+    with pytest.raises(BudgetError, match="cannot be trusted"):
+        reserve(budget(folder))
+    assert file.read_bytes() == damaged
+
+
+def test_a_right_is_good_for_its_number_of_sums() -> None:
+    right = Reservation("a" * 64, 1.0, DELTA, releases=3)
+    for left in (2, 1, 0):
+        right.use()
+        assert right.left == left
+    with pytest.raises(BudgetError, match="paid for 3"):
+        right.use()
+
+
+def _in_another_process(path: Path, outcome: multiprocessing.SimpleQueue[bool]) -> None:
+    try:
+        reserve(Budget(path, epsilon=1.0, delta=1e-3), 0.3)
+        outcome.put(True)
+    except BudgetError:
+        outcome.put(False)
+
+
+def test_two_studies_at_once_do_not_both_get_the_last_epsilon(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    outcome = context.SimpleQueue()
+    path = tmp_path / "budget.jsonl"
+    processes = [
+        context.Process(target=_in_another_process, args=(path, outcome)) for _ in range(6)
+    ]
+    for process in processes:
+        process.start()
+    found = [outcome.get() for _ in processes]
+    for process in processes:
+        process.join()
+    assert sorted(found) == [False] * 3 + [True] * 3
+    assert budget(tmp_path).spent.epsilon == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "releases"),
+    [(0.0, DELTA, 1), (-1.0, DELTA, 1), (math.nan, DELTA, 1), (1.0, 0.0, 1), (1.0, DELTA, 0)],
+)
+def test_what_cannot_be_spent_is_refused(
+    tmp_path: Path, epsilon: float, delta: float, releases: int
+) -> None:
+    with pytest.raises(BudgetError, match="cannot be spent"):
+        budget(tmp_path).reserve("a", epsilon=epsilon, delta=delta, releases=releases)
+    assert not (tmp_path / "budget.jsonl").exists()
+
+
+def test_a_policy_without_a_limit_is_no_budget(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="Epsilon"):
+        budget(tmp_path, epsilon=math.inf)
+
+
+def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BudgetError, match="cannot be written"):
+        reserve(budget(tmp_path / "file"))
