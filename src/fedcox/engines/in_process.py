@@ -12,7 +12,13 @@ from fedcox.engines.wards import numbered_through, wards
 from fedcox.errors import CohortError
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.query import AbstractQuery, AbstractSumQuery, Agreed, Answer
+from fedcox.federation.query import (
+    AbstractPrivateQuery,
+    AbstractQuery,
+    AbstractSumQuery,
+    Agreed,
+    Answer,
+)
 from fedcox.survival.cohort import Cohort
 
 if TYPE_CHECKING:
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 
     from fedcox.data.encoding import LoadedCohort
     from fedcox.data.schema import CohortSchema
+    from fedcox.privacy.policy import Policy
 
 
 class HasSchema(Protocol):
@@ -31,6 +38,8 @@ class HasSchema(Protocol):
 
 class InProcess:
     """A federation whose centers are objects; replies are combined in the order of names."""
+
+    shows_centers = True
 
     def __init__(self, centers: Sequence[Center]) -> None:
         faults = _faults(centers)
@@ -72,9 +81,22 @@ class InProcess:
         return cls.from_loaded(loaded)
 
     @classmethod
-    def from_loaded(cls, loaded: Mapping[str, LoadedCohort]) -> InProcess:
-        """Cohorts as they come from tables or files."""
-        return cls([Center(name, part.cohort, part.dropped) for name, part in loaded.items()])
+    def from_loaded(
+        cls, loaded: Mapping[str, LoadedCohort], policies: Mapping[str, Policy] | None = None
+    ) -> InProcess:
+        """Cohorts as they come from tables or files, each under its hospital's policy."""
+        from fedcox.privacy.gate import Gate
+
+        gates = {name: Gate(policy) for name, policy in (policies or {}).items()}
+        return cls(
+            [
+                Center(name, part.cohort, part.dropped, gate=gates.get(name))
+                for name, part in loaded.items()
+            ]
+        )
+
+    def evidence(self) -> None:
+        """Every reply can be seen here, so no center has to believe a sum."""
 
     def ask(self, query: AbstractQuery[Answer]) -> Answer:
         self.ledger.open_round()
@@ -92,22 +114,35 @@ class InProcess:
     def _combined(self, query: AbstractQuery[Answer]) -> Answer:
         if len(self._wards) == len(self.centers) or not isinstance(query, AbstractSumQuery):
             return reduce(query.combine, self._replies(query))
+        for center in self.centers:  # each decides for itself, though they sum together
+            center.admit(query)
         total: Answer = reduce(query.combine, (ward.answer(query) for ward in self._wards))
-        down, up = query.numbers + self._once(query), query.numbers_in(total)
-        for (
-            name
-        ) in self.names:  # sums have one shape: each center sends as much as the total holds
-            self.ledger.record(name, query.name, up, down)
+        down = query.numbers + self._once(query)
+        for center in self.centers:  # sums have one shape: each sends what the total holds
+            self._record(center, query, total, down)
         return total
 
     def _replies(self, query: AbstractQuery[Answer]) -> Iterator[Answer]:
         """One reply at a time, so that a thousand of them need the memory of two."""
         down = query.numbers + self._once(query)
-        name, record = query.name, self.ledger.record
         for center in self.centers:
             answer = center.answer(query)
-            record(center.name, name, query.numbers_in(answer), down)
+            self._record(center, query, answer, down)
             yield answer
+
+    def _record(
+        self, center: Center, query: AbstractQuery[Answer], answer: Answer, down: int
+    ) -> None:
+        self.ledger.record(
+            center.name,
+            query.name,
+            query.numbers_in(answer),
+            down,
+            bytes_up=query.bytes_in(answer),
+            protection="noise" if isinstance(query, AbstractPrivateQuery) else "none",
+            smallest_group=center.group(query),
+            epsilon=center.epsilon(query),
+        )
 
     def _once(self, query: AbstractQuery[Answer]) -> int:
         """Numbers of a setting that goes to the centers with its first question."""

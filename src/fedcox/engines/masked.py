@@ -1,0 +1,233 @@
+"""A federation in which only sums over centers are seen: every reply leaves under a mask.
+
+A round has one masked message per center and one short release, by which the sum of exactly
+those that answered is opened. A center that stops answering in between is left out of the sum
+and of all later ones. `Carrier` is the part that differs between one process and a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
+
+import numpy as np
+
+from fedcox.errors import SecureSumError
+from fedcox.federation.evidence import Evidence
+from fedcox.federation.ledger import Ledger
+from fedcox.federation.masked_center import MaskedCenter, MaskedReply
+from fedcox.federation.masked_numbers import decode, round_digest
+from fedcox.federation.queries.interval_counts import IntervalCounts
+from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Agreed, Answer
+
+if TYPE_CHECKING:
+    from fedcox.engines.in_process import InProcess
+    from fedcox.federation.center import Center
+    from fedcox.privacy.identity import PublicIdentity
+    from fedcox.privacy.secure_sum import SumResult
+
+
+class Carrier(Protocol):
+    """Brings messages to centers and replies back; who does not answer in time is left out."""
+
+    def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+        """One step of the protocol: a message to each named center."""
+        ...
+
+    def ask(
+        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
+    ) -> dict[str, MaskedReply]:
+        """The questions of one round to the named centers, masked against each other."""
+        ...
+
+    def noted(self, name: str, query: AbstractQuery[Any]) -> tuple[int | None, float | None]:
+        """What the center puts into the ledger: its smallest group, and the epsilon spent."""
+        ...
+
+
+class InProcessCarrier:
+    """Every center in this process: to simulate, to test, to see what would be sent."""
+
+    def __init__(self, centers: Sequence[MaskedCenter]) -> None:
+        self.centers = {center.name: center for center in centers}
+
+    def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+        return {
+            name: self.centers[name].party.handle(step, message)
+            for name, message in messages.items()
+        }
+
+    def ask(
+        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
+    ) -> dict[str, MaskedReply]:
+        return {name: self.centers[name].reply(queries, round_number, names) for name in names}
+
+    def noted(self, name: str, query: AbstractQuery[Any]) -> tuple[int | None, float | None]:
+        center = self.centers[name].center
+        return center.group(query, masked=True), center.epsilon(query)
+
+
+class Masked:
+    """Asks centers through a carrier and sees nothing but sums over them."""
+
+    shows_centers = False
+
+    def __init__(
+        self,
+        study: str,
+        known: Mapping[str, PublicIdentity],
+        carrier: Carrier,
+        *,
+        smallest_sum: int = 3,
+    ) -> None:
+        from fedcox.privacy.secure_sum import SecureSum
+
+        self.ledger = Ledger()
+        self._metered = _Metered(carrier)
+        self._carrier = carrier
+        self._sums = SecureSum(study, known, self._metered, smallest_sum=smallest_sum)
+        self._sent: WeakSet[Agreed] = WeakSet()
+        self._evidence: Evidence | None = None
+        self._sums.set_up()
+
+    @classmethod
+    def around(cls, federation: InProcess, *, study: str = "study") -> Masked:
+        """The same centers, each under masks, with identities made for this run."""
+        return cls.of_centers(federation.centers, study=study)
+
+    @classmethod
+    def of_centers(cls, centers: Sequence[Center], *, study: str = "study") -> Masked:
+        """Centers of this process under masks, with identities made for this run."""
+        from fedcox.privacy.identity import Identity
+        from fedcox.privacy.party import Party
+
+        identities = {center.name: Identity.create() for center in centers}
+        known = {name: identity.public for name, identity in identities.items()}
+        masked = [
+            MaskedCenter(
+                center,
+                Party(
+                    center.name,
+                    study,
+                    identities[center.name],
+                    known,
+                    smallest_sum=_smallest_sum(center),
+                ),
+            )
+            for center in centers
+        ]
+        return cls(study, known, InProcessCarrier(masked))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._sums.centers
+
+    def ask(self, query: AbstractQuery[Answer]) -> Answer:
+        answer: Answer = self.ask_together([query])[0]
+        return answer
+
+    def ask_together(
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        each: Sequence[AbstractQuery[Any]] = (),
+    ) -> list[Any]:
+        if each:
+            raise SecureSumError(
+                "Single centers' replies cannot be seen under secure sums.",
+                ["Ask for the sum over centers."],
+            )
+        self.ledger.open_round()
+        if self.ledger.rounds == 1:
+            self._record_set_up()
+        lengths: list[tuple[int, ...]] = []
+
+        def collect(round_number: int, names: tuple[str, ...]) -> Mapping[str, bytes]:
+            replies = self._carrier.ask(names, queries, round_number)
+            lengths[:] = [reply.lengths for reply in replies.values()]
+            self._metered.count({name: reply.message for name, reply in replies.items()})
+            return {name: reply.message for name, reply in replies.items()}
+
+        result = self._sums.sum(round_digest(query.digest for query in queries), collect)
+        total = result.total
+        if len(set(lengths)) != 1 or sum(lengths[0]) != total.size:
+            raise SecureSumError(
+                "Centers gave replies of different lengths to the same question.",
+                ["They do not run the same study; compare their study files and versions."],
+            )
+        self._record(queries, lengths[0])
+        self._evidence = _evidence(queries, result)
+        parts = np.split(total, np.cumsum(lengths[0])[:-1])
+        return [decode(query, part) for query, part in zip(queries, parts, strict=True)]
+
+    def evidence(self) -> Evidence | None:
+        return self._evidence
+
+    def _record_set_up(self) -> None:
+        for name in self.names:
+            sent = self._metered.taken(name)
+            self.ledger.record(name, "key set-up", 0, 0, bytes_up=sent, protection="keys")
+
+    def _record(self, queries: Sequence[AbstractQuery[Any]], lengths: tuple[int, ...]) -> None:
+        down = [query.numbers + self._once(query) for query in queries]
+        for name in self.names:
+            # What the masks add is put down with the first question of the round.
+            extra = self._metered.taken(name) - 8 * sum(lengths)
+            for query, length, numbers in zip(queries, lengths, down, strict=True):
+                noisy = isinstance(query, AbstractPrivateQuery)
+                group, epsilon = self._carrier.noted(name, query)
+                self.ledger.record(
+                    name,
+                    query.name,
+                    length,
+                    numbers,
+                    bytes_up=8 * length + extra,
+                    protection="masks and noise" if noisy else "masks",
+                    smallest_group=group,
+                    epsilon=epsilon,
+                )
+                extra = 0
+
+    def _once(self, query: AbstractQuery[Any]) -> int:
+        """Numbers of a setting that goes to the centers with its first question."""
+        if query.setting is None or query.setting in self._sent:
+            return 0
+        self._sent.add(query.setting)
+        return query.setting.numbers
+
+
+def _evidence(queries: Sequence[AbstractQuery[Any]], result: SumResult) -> Evidence | None:
+    """Of a round that ended with a life table; none if a center vanished in it."""
+    *others, last = queries
+    if not isinstance(last, IntervalCounts) or last.reading != "include":
+        return None
+    if result.transcript is None:
+        return None
+    before = tuple(query.digest for query in others)
+    return Evidence(last.grid, before, result.transcript.to_bytes())
+
+
+def _smallest_sum(center: Center) -> int:
+    """The fewest centers among which this one hides, by its own policy."""
+    return 3 if center.gate is None else max(3, center.gate.policy.protection.centers)
+
+
+class _Metered:
+    """Counts the bytes that every center sends."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
+        self._bytes: dict[str, int] = {}
+
+    def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+        replies = self._carrier.exchange(step, messages)
+        self.count(replies)
+        return replies
+
+    def count(self, replies: Mapping[str, bytes]) -> None:
+        for name, reply in replies.items():
+            self._bytes[name] = self._bytes.get(name, 0) + len(reply)
+
+    def taken(self, name: str) -> int:
+        """Bytes since this was asked last."""
+        return self._bytes.pop(name, 0)

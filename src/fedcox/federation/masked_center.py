@@ -1,0 +1,141 @@
+"""A hospital whose replies leave under masks: nobody sees them but as part of a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from fedcox.errors import RefusedError
+from fedcox.federation.center import Center
+from fedcox.federation.claimed_groups import check_groups, check_means
+from fedcox.federation.masked_numbers import encode, round_digest
+from fedcox.federation.queries.covariate_scatter import CovariateScatter
+from fedcox.federation.query import (
+    AbstractAdditiveQuery,
+    AbstractMaximumQuery,
+    AbstractPrivateQuery,
+    AbstractQuery,
+)
+from fedcox.federation.setting import Setting
+from fedcox.privacy.fixed_point import UIntArray
+from fedcox.survival.cohort import FloatArray
+
+if TYPE_CHECKING:
+    from fedcox.privacy.party import Party
+
+
+@dataclass(frozen=True)
+class MaskedReply:
+    """One center's replies to the questions of a round, under one mask.
+
+    `lengths` says how many integers each question's reply takes, which anyone may know.
+    """
+
+    lengths: tuple[int, ...]
+    message: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedCenter:
+    """A center and its part in the secure sums of a study.
+
+    It remembers which settings it has checked, and for every set of centers the grid it first
+    answered on: later ones may join its intervals, not part them.
+    """
+
+    center: Center
+    party: Party
+    _checked: WeakKeyDictionary[Setting, frozenset[str]] = field(
+        default_factory=WeakKeyDictionary, repr=False
+    )
+    _finest: dict[frozenset[str], FloatArray] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.center.name
+
+    def reply(
+        self, queries: Sequence[AbstractQuery[Any]], round_number: int, centers: Sequence[str]
+    ) -> MaskedReply:
+        """Answer the questions of one round, masked against the other `centers` of it."""
+        # All must be allowed before any is masked.
+        parts = [self._allowed(query, frozenset(centers)) for query in queries]
+        message = self.party.masked(
+            round_number,
+            round_digest(query.digest for query in queries),
+            np.concatenate(parts),
+            centers,
+        )
+        return MaskedReply(tuple(int(part.size) for part in parts), message)
+
+    def _allowed(self, query: AbstractQuery[Any], centers: frozenset[str]) -> UIntArray:
+        """The integers of one reply, if limits allow it as part of a sum over `centers`."""
+        if self.center.gate is None:
+            return self._integers(query, len(centers))
+        setting = query.setting
+        try:
+            if isinstance(query, CovariateScatter) and query.patients is not None:
+                check_means(query, self.party, centers)
+            if isinstance(setting, Setting):
+                self._check_groups(setting, centers)
+                if self.center.gate.policy.groups.one_grid:
+                    self._check_grid(setting, centers)
+        except RefusedError as error:
+            raise self._refusal(query, *error.faults) from error
+        integers = self._integers(query, len(centers))
+        if isinstance(setting, Setting):
+            self._finest.setdefault(centers, setting.grid.edges)
+        return integers
+
+    def _check_groups(self, setting: Setting, centers: frozenset[str]) -> None:
+        """Groups over all centers, with which limits are compared, must have been counted."""
+        if setting.leavers is not None and self._checked.get(setting) != centers:
+            check_groups(setting, self.party, centers)
+            self._checked[setting] = centers
+
+    def _check_grid(self, setting: Setting, centers: frozenset[str]) -> None:
+        """Intervals joined in two ways may be large both times, and differ by one patient."""
+        finest = self._finest.get(centers, setting.grid.edges)
+        moved = int(np.count_nonzero(~np.isin(setting.grid.edges, finest)))
+        if moved:
+            raise RefusedError(
+                "Another grid was agreed on.",
+                [
+                    f"[groups] one_grid: {moved} intervals end elsewhere than those that these "
+                    "centers answered on before. Differences between grids may be single "
+                    "patients."
+                ],
+            )
+
+    def _integers(self, query: AbstractQuery[Any], centers: int) -> UIntArray:
+        if isinstance(query, AbstractMaximumQuery):
+            from fedcox.privacy.secure_maximum import markers
+
+            return markers(self.center.answer(query, masked=True), query.cells)
+        if isinstance(query, AbstractPrivateQuery):
+            self._check_noise(query)
+        if isinstance(query, AbstractAdditiveQuery):
+            packed = query.pack(self.center.answer(query, masked=True))
+            return encode(query, packed, centers)
+        raise self._refusal(
+            query, "The replies to it do not add up, so they cannot be masked. Ask for a sum."
+        )
+
+    def _check_noise(self, query: AbstractPrivateQuery[Any]) -> None:
+        """Parts of the noise must be enough in the smallest sum that this center is part of."""
+        claimed = query.release.fewest_centers
+        if claimed is None or claimed <= self.party.fewest_centers:
+            return
+        raise self._refusal(
+            query,
+            f"Its noise would be divided by {claimed}, and a sum may be over as few as "
+            f"{self.party.fewest_centers} centers: then it would not be enough.",
+        )
+
+    def _refusal(self, query: AbstractQuery[Any], *faults: str) -> RefusedError:
+        told = f"Center '{self.name}' refuses the question '{query.name}'."
+        return RefusedError(told, faults)
