@@ -135,7 +135,7 @@ def test_defaults_are_the_documented_ones() -> None:
             "missing": "refuse",
         },
         "solver": {"method": "newton", "tolerance": 1e-14, "max_rounds": 50},
-        "privacy": {},
+        "privacy": {"secure_sums": False},
     }
 
 
@@ -161,6 +161,8 @@ def test_defaults_are_the_documented_ones() -> None:
                 "steps": 2000,
                 "batch_size": None,
                 "seed": 0,
+                "compression": "none",
+                "keep": None,
             },
         ),
     ],
@@ -366,12 +368,17 @@ def test_covariates_that_cannot_be_are_refused(covariates: Any, words: str) -> N
         ),
         (
             {"solver": {"method": "gradient"}},
-            '"newton", "lbfgs", "adam" or "fedavg" is needed',
+            '"newton", "lbfgs", "adam", "fedavg" or "private" is needed',
         ),
         ({"solver": {"tolerance": 0}}, "[solver] tolerance: found 0"),
         ({"solver": {"max_rounds": 2.5}}, "[solver] max_rounds: found 2.5; a whole number"),
         ({"solver": {"speed": 1}}, "[solver] speed: unknown key"),
-        ({"privacy": {"epsilon": 1}}, "nothing to set here yet"),
+        ({"privacy": {"epsilon": 1}}, "[privacy] epsilon: unknown key"),
+        ({"privacy": {"smallest_group": -1}}, "a number of at least 0 is needed"),
+        (
+            {"grid": {"times": "events"}, "privacy": {"secure_sums": True}},
+            "every patient's event time",
+        ),
         ({"modle": {}}, "[modle]: unknown table. Did you mean 'model'?"),
         ({"link": "logit"}, "It belongs in [model]."),
     ],

@@ -1,6 +1,8 @@
 """What the centers agree on before a fit: the time grid, the scale, and what can be estimated.
 
 Two rounds: sums (and, if the study leaves it open, the grid's end); then counts and scatter.
+Where only sums over centers are seen, the first round also brings the life table by which
+intervals are merged, and a study without a horizon needs one round before it to find the end.
 """
 
 from __future__ import annotations
@@ -12,16 +14,19 @@ from typing import Any
 import numpy as np
 
 from fedcox.analysis.plan import Plan
-from fedcox.analysis.scale import check_patients, common_scale, joint_mean
-from fedcox.errors import CohortError
+from fedcox.analysis.scale import check_patients, common_scale
+from fedcox.errors import CohortError, StudyError
+from fedcox.federation.evidence import Evidence
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
+from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.query import AbstractQuery, Federation
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import BoolArray, FloatArray
+from fedcox.survival.interval_merging import leavers_within, merged_ends, merged_leavers
 from fedcox.survival.time_grid import TimeGrid
 
 
@@ -31,7 +36,7 @@ class Agreement:
 
     setting: Setting
     counts: Counts
-    by_center: dict[str, Counts]
+    by_center: dict[str, Counts] | None  # None where only sums over centers are seen
     mean: FloatArray  # (columns,)
     spread: FloatArray  # (columns,)
     constant: BoolArray  # (columns,)
@@ -40,18 +45,31 @@ class Agreement:
 
 
 def agree(plan: Plan, federation: Federation) -> Agreement:
-    """Ask for what the fit needs to know beforehand, in two rounds."""
-    sums, grid = _means_and_grid(plan, federation)
-    mean = joint_mean(sums)
-    scatter, by_center = federation.ask_together(
-        [CovariateScatter(mean)], each=[IntervalCounts(grid, plan.reading)]
-    )
-    counts: Counts = reduce(Counts.__add__, by_center.values())
+    """Ask for what the fit needs to know beforehand."""
+    sums, grid, life = _means_and_grid(plan, federation)
+    evidence = None if life is None else federation.evidence()
+    if life is not None:
+        ends = merged_ends(
+            life.patients,
+            life.at_risk,
+            life.events,
+            plan.reading,
+            smallest_group=plan.smallest_group,
+            smallest_tail=plan.smallest_tail,
+        )
+        grid = grid.merged(ends)
+    mean = sums.mean
+    scatter, counts, by_center = _scatter_and_counts(plan, federation, sums, grid, evidence)
     scale = common_scale(
         mean, scatter, sums.patients, columns=plan.columns, penalised=plan.ridge > 0
     )
     _check(counts, grid, plan)
-    setting = Setting(grid, _informative(counts), plan.reading, plan.link, scale.scaling)
+    active = _informative(counts)
+    leavers = None
+    if life is not None:
+        parts = life.patients, life.at_risk, life.events
+        leavers = leavers_within(active, merged_leavers(*parts, ends, plan.reading))
+    setting = Setting(grid, active, plan.reading, plan.link, scale.scaling, leavers, evidence)
     return Agreement(
         setting,
         counts,
@@ -64,7 +82,46 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
     )
 
 
-def _means_and_grid(plan: Plan, federation: Federation) -> tuple[ColumnSums, TimeGrid]:
+def _means_and_grid(
+    plan: Plan, federation: Federation
+) -> tuple[ColumnSums, TimeGrid, Counts | None]:
+    """Sums of the columns, the grid, and its life table where intervals are to be merged."""
+    if federation.shows_centers:
+        sums, grid = _open_means_and_grid(plan, federation)
+        merging = plan.smallest_group > 1 or plan.smallest_tail > 1
+        life = federation.ask(IntervalCounts(grid, "include")) if merging else None
+        return sums, grid, life
+    if plan.width is None:
+        raise StudyError(
+            "Every distinct event time cannot be asked for where only sums are seen.",
+            ['Give [grid] width instead of times = "events", or leave secure_sums out.'],
+        )
+    grid = TimeGrid.regular(plan.width, plan.horizon or plan.longest)
+    if plan.horizon is None:
+        last = federation.ask(LastInterval(grid))
+        grid = TimeGrid.regular(plan.width, plan.width * max(last, 1))
+    sums, life = federation.ask_together([CovariateSums(), IntervalCounts(grid, "include")])
+    check_patients(sums)
+    return sums, grid, life
+
+
+def _scatter_and_counts(
+    plan: Plan,
+    federation: Federation,
+    sums: ColumnSums,
+    grid: TimeGrid,
+    evidence: Evidence | None,
+) -> tuple[FloatArray, Counts, dict[str, Counts] | None]:
+    """One round; counts of every center where they can be seen."""
+    mean, counts = sums.mean, IntervalCounts(grid, plan.reading)
+    if not federation.shows_centers:
+        scatter = CovariateScatter(mean, sums.patients, evidence)
+        return (*federation.ask_together([scatter, counts]), None)
+    found, by_center = federation.ask_together([CovariateScatter(mean)], each=[counts])
+    return found, reduce(Counts.__add__, by_center.values()), by_center
+
+
+def _open_means_and_grid(plan: Plan, federation: Federation) -> tuple[ColumnSums, TimeGrid]:
     question: AbstractQuery[Any] | None = None
     if plan.width is None:
         question = EventTimes(np.inf if plan.horizon is None else plan.horizon)

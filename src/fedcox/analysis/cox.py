@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from fedcox.analysis.inference import inverse_information
-from fedcox.analysis.scale import CommonScale, check_patients, common_scale, joint_mean
+from fedcox.analysis.scale import CommonScale, check_patients, common_scale
 from fedcox.errors import CohortError, InputError
 from fedcox.federation.batch import PatientBatch
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
@@ -139,7 +139,7 @@ def _agree_on_strata(
     sums, outcomes = federation.ask_together([CovariateSums(), OutcomeCounts()])
     check_patients(sums)
     _check_events(outcomes.events)
-    mean = joint_mean(sums)
+    mean = sums.mean
     scale = _scale(sums, mean, federation.ask(CovariateScatter(mean)), columns, penalised)
     loss = StratifiedCoxLoss(CoxSetting(scale.scaling, ties))
     beta = np.zeros(scale.scaling.keep.size)
@@ -175,7 +175,7 @@ def _agree_on_risk_sets(
     """Two rounds: sums and event times, then scatter and the events' own sums."""
     sums, times = federation.ask_together([CovariateSums(), EventTimes()])
     check_patients(sums)
-    mean = joint_mean(sums)
+    mean = sums.mean
     # `EventTimes` leaves out zero, no instant of a grid; here it is a time like others.
     times = np.concatenate(([0.0], times))
     scatter, found = federation.ask_together([CovariateScatter(mean), EventSumsAt(times, mean)])

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.study import Study
 from fedcox.data.cohort_file import read_table
 from fedcox.data.encoding import LoadedCohort, cohort_from_frame
 from fedcox.data.overview import CohortOverview, overview
+from fedcox.errors import RefusedError
 from fedcox.survival.time_grid import TimeGrid
 
 
-def check_file(study: Study, path: str | Path) -> CohortOverview:
-    """Counts of a file that is right; all faults of one that is not, as a `CohortError`."""
+def check_file(study: Study, path: str | Path, policy: str | None = None) -> CohortOverview:
+    """Counts of a file that is right; all faults of one that is not, as a `CohortError`.
+
+    With the hospital's `policy`, a file or the word default, also what that is known to
+    refuse, as a `RefusedError`.
+    """
+    limits = None if policy is None else read_policy(policy)
     frame = read_table(path)
     loaded = cohort_from_frame(frame, study.schema, source=str(path))
+    faults = [] if limits is None else policy_faults(study, limits, loaded.cohort)
+    if faults:
+        raise RefusedError(f"{policy}: this policy does not allow the study.", faults)
     return overview(frame, study.schema, loaded, _grid(study, loaded))
 
 

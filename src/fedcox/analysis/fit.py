@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 
 import numpy as np
-import scipy
 
 import fedcox.errors as errors
 from fedcox.analysis.agreement import Agreement, agree
+from fedcox.analysis.attendance import Attended, CentersLostError
 from fedcox.analysis.fitted import (
     BaselineInterval,
     CenterRow,
@@ -20,9 +18,10 @@ from fedcox.analysis.fitted import (
     RoundRow,
 )
 from fedcox.analysis.inference import Inference, coefficient_rows, infer, likelihood_ratio
-from fedcox.analysis.notices import notices
+from fedcox.analysis.notices import lost_centers, notices
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
+from fedcox.analysis.versions import versions
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.ledger import LedgerRow
 from fedcox.federation.query import Federation
@@ -48,6 +47,7 @@ class Estimate:
     alpha: FloatArray  # (fitted intervals,) at covariates of zero
     ledger: tuple[LedgerRow, ...]
     rounds: int
+    lost: tuple[str, ...] = ()  # centers that stopped answering on the way
 
     @property
     def bytes_up(self) -> int:
@@ -66,17 +66,44 @@ def estimate(
     plan: Plan, federation: Federation, watch: Watcher = lambda step: None
 ) -> Estimate:
     """The order of a study: time, scale, optimum, scale undone, inference."""
-    mark = federation.ledger.mark()
-    agreement = agree(plan, federation)
-    problem = start(plan, agreement)
-    solution = plan.solver.minimise(federation, problem, watch)
+    mark, begun = federation.ledger.mark(), federation.names
+    attended = Attended(federation)
+    agreement, problem, solution = _solved(plan, attended, watch)
     solution = with_separation(plan, agreement, solution)
     inference = infer(agreement, problem, solution)
     alpha = agreement.setting.scaling.intercepts(solution.alpha, solution.beta)
     ledger = federation.ledger
     return Estimate(
-        plan, agreement, solution, inference, alpha, ledger.since(mark), ledger.rounds - mark[0]
+        plan,
+        agreement,
+        solution,
+        inference,
+        alpha,
+        ledger.since(mark),
+        ledger.rounds - mark[0],
+        tuple(name for name in begun if name not in attended.names),
     )
+
+
+def _solved(
+    plan: Plan, attended: Attended, watch: Watcher
+) -> tuple[Agreement, Problem, Solution]:
+    """Agree and solve; and again where a center stopped answering on the way.
+
+    So every number is about the patients of the centers that are left. The solver starts anew
+    from where it was.
+    """
+    before: Agreement | None = None
+    while True:
+        try:
+            agreement = agree(plan, attended)
+            problem = start(plan, agreement)
+            if before is not None and attended.point is not None:
+                problem = _from_there(problem, agreement, before, *attended.point)
+            before = agreement
+            return agreement, problem, plan.solver.minimise(attended, problem, watch)
+        except CentersLostError:
+            continue
 
 
 def start(plan: Plan, agreement: Agreement) -> Problem:
@@ -94,6 +121,25 @@ def start(plan: Plan, agreement: Agreement) -> Problem:
         counts.patients,
         float(counts.events[active].sum()),
     )
+
+
+def _from_there(
+    problem: Problem,
+    agreement: Agreement,
+    before: Agreement,
+    alpha: FloatArray,
+    beta: FloatArray,
+) -> Problem:
+    """Start from parameters that were asked about on the scale of another agreement."""
+    old, new = before.setting.scaling, agreement.setting.scaling
+    given = np.zeros(agreement.mean.size)
+    given[old.keep] = old.coefficients(beta)
+    start = replace(problem, beta=given[new.keep] * new.spread)
+    last, now = before.setting, agreement.setting
+    if not np.array_equal(last.grid.edges[last.active], now.grid.edges[now.active]):
+        return start
+    at_zero = old.intercepts(alpha, beta)
+    return replace(start, alpha=at_zero + float(given[new.keep] @ new.mean))
 
 
 def with_separation(plan: Plan, agreement: Agreement, solution: Solution) -> Solution:
@@ -119,11 +165,16 @@ def fit(
     """Fit a study over a federation.
 
     `watch` is called with every step of the solver. What the reader must know comes back in
-    `notices` and as Python warnings of the same names.
+    `notices` and as Python warnings of the same names. A study with secure sums gets them from
+    centers in this process too. One under differential privacy has no inference.
     """
+    if study.privacy.differential is not None:
+        return _fit_private(study, federation, watch)
+    if study.privacy.secure_sums and isinstance(federation, InProcess):
+        federation = _masked(study, federation)
     found = estimate(Plan.of(study), federation, watch)
     agreement, plan = found.agreement, found.plan
-    told = notices(plan, agreement, found.solution)
+    told = (*lost_centers(found.lost), *notices(plan, agreement, found.solution))
     _warn(told)
     null = -plan.link.null_loss(
         agreement.counts.at_risk[agreement.setting.active],
@@ -132,6 +183,8 @@ def fit(
     return FittedStudy(
         study=study,
         centers=_center_rows(federation, agreement),
+        patients=agreement.counts.patients,
+        events=int(agreement.counts.events.sum()),
         edges=agreement.setting.grid.edges,
         link=plan.link.name,
         ratio_name=plan.link.ratio_name,
@@ -158,9 +211,27 @@ def fit(
             for number, step in enumerate(found.solution.steps, start=1)
         ),
         notices=told,
-        versions=_versions(),
+        versions=versions(),
         ledger=found.ledger,
     )
+
+
+def _fit_private(study: Study, federation: Federation, watch: Watcher) -> FittedStudy:
+    from fedcox.analysis.private_fit import fit_private, noised
+
+    if isinstance(federation, InProcess):
+        federation = noised(study, federation)
+        if study.privacy.secure_sums:
+            federation = _masked(study, federation)
+    fitted = fit_private(study, federation, watch)
+    _warn(fitted.notices)
+    return fitted
+
+
+def _masked(study: Study, federation: InProcess) -> Federation:
+    from fedcox.engines.masked import Masked
+
+    return Masked.around(federation, study=study.name)
 
 
 def _warn(told: tuple[Notice, ...]) -> None:
@@ -169,6 +240,8 @@ def _warn(told: tuple[Notice, ...]) -> None:
 
 
 def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRow, ...]:
+    if agreement.by_center is None:
+        return tuple(CenterRow(name) for name in federation.names)
     dropped = (
         {center.name: dict(center.dropped) for center in federation.centers}
         if isinstance(federation, InProcess)
@@ -228,12 +301,3 @@ def _concordance(federation: Federation, found: Estimate) -> float | None:
         np.concatenate([center.cohort.event for center in federation.centers]),
         np.concatenate(risks),
     ).index
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "fedcox": version("fedcox"),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-    }

@@ -21,6 +21,7 @@ from fedcox.analysis.fitted import (
     CenterRow,
     Coefficient,
     FittedStudy,
+    Guarantee,
     Notice,
     RoundRow,
 )
@@ -34,6 +35,8 @@ FIT_FILE_VERSION = 1
 _REQUIRED = (
     "study",
     "centers",
+    "patients",
+    "events",
     "grid",
     "link",
     "ratio_name",
@@ -59,6 +62,8 @@ def fit_text(fitted: FittedStudy) -> str:
         "study": fitted.study.to_dict(),
         "study_source": fitted.study.source,
         "centers": [vars(row) for row in fitted.centers],
+        "patients": fitted.patients,
+        "events": fitted.events,
         "grid": {"edges": fitted.edges},
         "link": fitted.link,
         "ratio_name": fitted.ratio_name,
@@ -76,6 +81,7 @@ def fit_text(fitted: FittedStudy) -> str:
         "warnings": [vars(row) for row in fitted.notices],
         "versions": dict(fitted.versions),
         "command": fitted.command,
+        "guarantee": None if fitted.guarantee is None else vars(fitted.guarantee),
     }
     lines = [f"{json.dumps(key)}: {_value_text(_plain(record[key]))}" for key in record]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -142,6 +148,8 @@ def _fitted(record: Mapping[str, Any], study: Study) -> FittedStudy:
     return FittedStudy(
         study=study,
         centers=tuple(CenterRow(**row) for row in record["centers"]),
+        patients=record["patients"],
+        events=record["events"],
         edges=np.array(record["grid"]["edges"], dtype=np.float64),
         link=record["link"],
         ratio_name=record["ratio_name"],
@@ -159,6 +167,7 @@ def _fitted(record: Mapping[str, Any], study: Study) -> FittedStudy:
         notices=tuple(Notice(**row) for row in record.get("warnings", ())),
         versions=record.get("versions", {}),
         command=record.get("command"),
+        guarantee=Guarantee(**record["guarantee"]) if record.get("guarantee") else None,
     )
 
 

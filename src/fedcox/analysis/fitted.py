@@ -58,17 +58,20 @@ class BaselineInterval:
     interval_end: float
     alpha: float | None
     hazard: float
-    at_risk: float
-    events: int
+    at_risk: float | None  # None where counts would break a guarantee
+    events: int | None
 
 
 @dataclass(frozen=True)
 class CenterRow:
-    """What is known of one center: sums over its patients, per interval where asked for."""
+    """What is known of one center: sums over its patients, per interval where asked for.
+
+    Where only sums over centers are seen, that is its name.
+    """
 
     name: str
-    patients: int
-    events: int
+    patients: int | None = None
+    events: int | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     interval_at_risk: Sequence[float] | None = None
     interval_events: Sequence[float] | None = None
@@ -81,6 +84,24 @@ class RoundRow:
     round: int
     loss: float
     decrement: float | None
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """Differential privacy of a fit: what one patient's presence can change, at most.
+
+    `epsilon` and `delta` hold for the whole fit, `releases` noisy sums of it, with one patient
+    added or removed. `noise` is the noise's standard deviation over the most that one patient
+    moves a sum by; `sampling_rate` is the chance of a patient to be in one of the sums.
+    `masked` says that the noise was added once to sums over centers, not by each center.
+    """
+
+    epsilon: float
+    delta: float
+    releases: int
+    noise: float
+    sampling_rate: float
+    masked: bool
 
 
 @dataclass(frozen=True)
@@ -97,6 +118,8 @@ class FittedStudy:
 
     study: Study
     centers: tuple[CenterRow, ...]
+    patients: int | None  # None where a count would break a guarantee
+    events: int | None
     edges: FloatArray
     link: str
     ratio_name: str
@@ -115,14 +138,7 @@ class FittedStudy:
     versions: Mapping[str, str]
     ledger: tuple[LedgerRow, ...] = ()
     command: str | None = None  # the command line that made this, for reproduction
-
-    @property
-    def patients(self) -> int:
-        return sum(center.patients for center in self.centers)
-
-    @property
-    def events(self) -> int:
-        return sum(center.events for center in self.centers)
+    guarantee: Guarantee | None = None  # differential privacy, and then no inference
 
     @property
     def interval_ends(self) -> FloatArray:

@@ -33,6 +33,20 @@ def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notic
     )
 
 
+def lost_centers(names: Sequence[str], *, done_again: bool = True) -> list[Notice]:
+    """Centers whose patients are not in the result, or in the first rounds of it alone."""
+    if not names:
+        return []
+    result = (
+        "The study was done again without, and every number is about the patients of the other "
+        "centers."
+        if done_again
+        else "The rounds before were with their patients, those after without: what was spent "
+        "of epsilon is not got back by starting again."
+    )
+    return [Notice("LostCentersWarning", f"{', '.join(names)} stopped answering. {result}")]
+
+
 def _approximate(plan: Plan, solution: Solution) -> list[Notice]:
     if solution.converged or not _averages(plan):
         return []

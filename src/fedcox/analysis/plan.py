@@ -23,12 +23,17 @@ SOLVERS: dict[str, type[Newton | LBFGS | Adam | FederatedAveraging]] = {
     "fedavg": FederatedAveraging,
 }
 
+#: A public bound on follow-up: fifty years in days.
+LONGEST = 18262.0
+
 
 @dataclass(frozen=True)
 class Plan:
     """Link, grid, reading of censored intervals, penalty and solver.
 
-    `width` None stands for every distinct event time; `horizon` None is agreed on by asking.
+    `width` None stands for every distinct event time; `horizon` None is agreed on by asking,
+    up to `longest` where only sums over centers are seen. Intervals are merged until
+    `smallest_group` patients leave in each, and end while `smallest_tail` are at risk.
     """
 
     columns: tuple[str, ...]
@@ -38,6 +43,9 @@ class Plan:
     horizon: float | None
     ridge: float
     solver: AbstractSolver
+    smallest_group: int = 0
+    smallest_tail: int = 0
+    longest: float = LONGEST
 
     @classmethod
     def of(cls, study: Study) -> Plan:
@@ -50,4 +58,7 @@ class Plan:
             horizon=study.grid.horizon,
             ridge=study.model.ridge,
             solver=SOLVERS[settings.pop("method")](**settings),
+            smallest_group=study.privacy.group,
+            smallest_tail=study.privacy.tail,
+            longest=study.privacy.longest or LONGEST,
         )

@@ -35,13 +35,6 @@ def check_patients(sums: ColumnSums) -> None:
         )
 
 
-def joint_mean(sums: ColumnSums) -> FloatArray:
-    """Mean of each column over all centers, zero where no value is known."""
-    return np.divide(
-        sums.total, sums.present, out=np.zeros_like(sums.total), where=sums.present > 0
-    )
-
-
 def common_scale(
     mean: FloatArray,
     scatter: FloatArray,

@@ -12,6 +12,7 @@ from fedcox.analysis.study_tables import (
     COVARIATES,
     SOLVERS,
     About,
+    Differential,
     Grid,
     Model,
     Outcome,
@@ -87,6 +88,8 @@ def _where(location: Sequence[int | str], names: Sequence[str]) -> str:
         return " ".join([f"[covariates] {names[int(path[0])]}", *map(str, path[2:3])])
     if table == "solver" and path:
         return f"[solver] {path[1]}" if len(path) > 1 else "[solver]"
+    if table == "privacy" and len(path) > 1:
+        return f"[{table}.{path[0]}] {path[1]}"
     return f"[{table}] {path[0]}" if path else f"[{table}]"
 
 
@@ -105,15 +108,29 @@ def _needed(details: ErrorDetails) -> str:
         return f"a number above {context['gt']:g}"
     if kind == "greater_than_equal":
         return f"a number of at least {context['ge']:g}"
+    if kind == "less_than":
+        return f"a number below {context['lt']:g}"
+    if kind == "less_than_equal":
+        return f"a number of at most {context['le']:g}"
     return _NEEDED.get(kind, "something else")
 
 
 def _purpose(location: Sequence[int | str]) -> str:
     if len(location) == 1:
         return PURPOSE[str(location[0])]
-    model = COVARIATES[str(location[2])] if location[0] == "covariates" else Outcome
+    model = _table_at(location)
     description = model.model_fields[str(location[-1])].description
     return f"it is {description}"
+
+
+def _table_at(location: Sequence[int | str]) -> type[BaseModel]:
+    """The table that the key at the end of a location is in."""
+    if location[0] == "solver":
+        return SOLVERS[str(location[1])]
+    if location[0] == "covariates":
+        return COVARIATES[str(location[2])]
+    nested = location[0] == "privacy" and len(location) > 2
+    return Differential if nested else TABLES[str(location[0])]
 
 
 def _unknown_choice(where: str, details: ErrorDetails) -> str:
@@ -162,8 +179,6 @@ def _unknown_key(location: Sequence[int | str], names: Sequence[str]) -> str:
                 f"[solver] {key}: a setting of {listed(others, joint='or')}, and this study's "
                 f"method is {location[1]}, with {listed(allowed)}."
             )
-    if not allowed:
-        return f"[{location[0]}] {key}: unknown key; there is nothing to set here yet."
     where = _where(location, names)
     return f"{where}: unknown key.{_hint(key, allowed)} The keys here are {listed(allowed)}."
 
@@ -172,12 +187,8 @@ def _keys_at(location: Sequence[int | str]) -> list[str]:
     """The keys allowed where the unknown one stands."""
     if len(location) == 1:
         return list(TABLE_NAMES)
-    if location[0] == "solver":
-        return list(SOLVERS[str(location[1])].model_fields)
-    if location[0] == "covariates":
-        fields = COVARIATES[str(location[2])].model_fields
-        return [key for key in fields if key != "name"]
-    return list(TABLES[str(location[0])].model_fields)
+    fields = _table_at(location).model_fields
+    return [key for key in fields if location[0] != "covariates" or key != "name"]
 
 
 def _hint(key: str, allowed: Sequence[str]) -> str:

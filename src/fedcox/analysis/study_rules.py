@@ -12,7 +12,8 @@ from numbers import Real
 from typing import Any
 
 from fedcox.data.spelling import canonical
-from fedcox.data.wording import quoted
+from fedcox.data.wording import listed, quoted
+from fedcox.federation.compression import KEEPING, NOT_ADDITIVE
 
 
 def broken_rules(tables: Mapping[str, Any]) -> list[str]:
@@ -22,6 +23,9 @@ def broken_rules(tables: Mapping[str, Any]) -> list[str]:
         *_outcome(_table(tables, "outcome")),
         *_covariates(tables.get("covariates")),
         *_columns(tables),
+        *_privacy(_table(tables, "privacy"), _table(tables, "grid")),
+        *_differential(tables),
+        *_compression(_table(tables, "solver"), _table(tables, "privacy")),
     ]
 
 
@@ -37,6 +41,69 @@ def _grid(grid: Mapping[str, Any] | None) -> Iterator[str]:
     if len(given) != 1:
         found = "both are given" if given else "neither is given"
         yield f'[grid]: {found}; give exactly one of width = 30 or times = "events".'
+
+
+def _privacy(
+    privacy: Mapping[str, Any] | None, grid: Mapping[str, Any] | None
+) -> Iterator[str]:
+    if privacy is None or grid is None or grid.get("times") is None:
+        return
+    for key in ("secure_sums", "smallest_group", "smallest_tail"):
+        if privacy.get(key):
+            yield (
+                f'[privacy] {key}: times = "events" asks for every patient\'s event time; give '
+                "[grid] width instead."
+            )
+
+
+def _compression(
+    solver: Mapping[str, Any] | None, privacy: Mapping[str, Any] | None
+) -> Iterator[str]:
+    if solver is None or solver.get("method") != "adam":
+        return
+    name, keep = solver.get("compression", "none"), solver.get("keep")
+    if keep is not None and name not in KEEPING:
+        words = listed([f'"{kind}"' for kind in KEEPING], joint="or")
+        yield (
+            f"[solver] keep: the share of entries that compression = {words} sends; leave it "
+            "out, or choose one of these."
+        )
+    if isinstance(keep, int | float) and keep > 1:
+        yield f"[solver] keep: found {keep}; a share of at most 1 is needed."
+    reason = NOT_ADDITIVE.get(name) if isinstance(name, str) else None
+    if (privacy or {}).get("secure_sums") is True and reason is not None:
+        yield (
+            f'[solver] compression: "{name}" does not go with [privacy] secure_sums: '
+            f'{reason}. Take "random-k", whose replies add, or "none".'
+        )
+
+
+def _differential(tables: Mapping[str, Any]) -> Iterator[str]:
+    """Under differential privacy nothing is asked of patients but noised sums."""
+    private = (_table(tables, "privacy") or {}).get("differential") is not None
+    method = (_table(tables, "solver") or {}).get("method", "newton")
+    if (method == "private") != private:
+        yield (
+            '[solver] method = "private" and [privacy.differential] go together: '
+            + (f'the method is "{method}".' if private else "no epsilon is given.")
+        )
+    if not private:
+        return
+    if (_table(tables, "grid") or {}).get("horizon") is None:
+        yield "[grid] horizon: needed, since patients are not asked for it under noise."
+    covariates = tables.get("covariates")
+    if isinstance(covariates, Mapping):
+        ranges = {
+            name: table for name, table in covariates.items() if isinstance(table, Mapping)
+        }
+    else:
+        ranges = {name: {} for name in _names(covariates)}
+    for name, settings in ranges.items():
+        if settings.get("type", "number") == "number" and not {"min", "max"} <= set(settings):
+            yield (
+                f"[covariates] {name}: min and max are needed, since patients are not asked "
+                "for their mean and spread under noise."
+            )
 
 
 def _outcome(outcome: Mapping[str, Any] | None) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fedcox.data.schema import CategoryColumn, MissingRule, NumberColumn, ZeroTimeRule
+from fedcox.federation.compression import CompressionName
 
 ColumnName = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -118,13 +119,19 @@ class LbfgsSolver(Table):
 
 
 class AdamSolver(Table):
-    """The paper's optimiser, on full batches or on batches drawn over all patients."""
+    """The paper's optimiser, on full batches or on batches drawn over all patients.
+
+    With a `compression` gradients travel in fewer bytes; `keep` is the share of their entries
+    that "top-k" and "random-k" send, a tenth if nobody says.
+    """
 
     method: Literal["adam"]
     learning_rate: Positive = 1e-2
     steps: AtLeastOne = 2000
     batch_size: AtLeastOne | None = None
     seed: Annotated[int, Field(ge=0)] = 0
+    compression: CompressionName = "none"
+    keep: Positive | None = None
 
 
 class FedavgSolver(Table):
@@ -140,6 +147,25 @@ class FedavgSolver(Table):
     descent: Literal["scaled", "sgd", "adam"] = "scaled"
 
 
+class PrivateSolver(Table):
+    """Descent on noised sums, for `[privacy.differential]`.
+
+    `patients` is about how many take part in all centers, which everyone may know; `clip`
+    follows from it if not given. `standardise` spends one noised sum on means and spreads.
+    """
+
+    method: Literal["private"]
+    patients: AtLeastOne = Field(
+        description="about how many patients take part, a public number"
+    )
+    steps: AtLeastOne = 60
+    learning_rate: Positive = 1.0
+    clip: Positive | None = None
+    alpha_scale: Positive = 0.4
+    sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
+    standardise: bool = True
+
+
 def _newton_if_unnamed(solver: object) -> object:
     return {"method": "newton", **solver} if isinstance(solver, Mapping) else solver
 
@@ -149,6 +175,7 @@ SOLVERS: Mapping[str, type[Table]] = {
     "lbfgs": LbfgsSolver,
     "adam": AdamSolver,
     "fedavg": FedavgSolver,
+    "private": PrivateSolver,
 }
 COVARIATES: Mapping[str, type[Table]] = {
     "number": NumberCovariate,
@@ -156,7 +183,8 @@ COVARIATES: Mapping[str, type[Table]] = {
 }
 Solver = Annotated[
     Annotated[
-        NewtonSolver | LbfgsSolver | AdamSolver | FedavgSolver, Field(discriminator="method")
+        NewtonSolver | LbfgsSolver | AdamSolver | FedavgSolver | PrivateSolver,
+        Field(discriminator="method"),
     ],
     BeforeValidator(_newton_if_unnamed),
 ]
@@ -181,5 +209,42 @@ def _with_names(covariates: object) -> object:
 Covariates = Annotated[tuple[Covariate, ...], Field(min_length=1), BeforeValidator(_with_names)]
 
 
+#: Where only sums over centers are seen, at least so many patients stand behind each part.
+PROTECTED = 10
+AtLeastZero = Annotated[int, Field(ge=0)]
+
+
+class Differential(Table):
+    """`[privacy.differential]`: how much one patient's presence may show, over the study."""
+
+    epsilon: Positive = Field(description="the most that a patient's presence may show")
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+
+
 class Privacy(Table):
-    """`[privacy]`: nothing to set yet."""
+    """`[privacy]`: what the coordinator may see, and how few patients a part may describe.
+
+    Without values of their own, `smallest_group` and `smallest_tail` are 10 under secure sums
+    and do not matter otherwise. `longest` bounds follow-up where the grid has no horizon and
+    only sums are seen, 18262 days or fifty years without one of its own.
+    """
+
+    secure_sums: bool = False
+    smallest_group: AtLeastZero | None = None
+    smallest_tail: AtLeastZero | None = None
+    longest: Positive | None = None
+    differential: Differential | None = None
+
+    @property
+    def group(self) -> int:
+        """How many patients, over all centers, leave the risk set in each interval."""
+        return self._limit(self.smallest_group)
+
+    @property
+    def tail(self) -> int:
+        """How many patients, over all centers, are at risk in the last interval."""
+        return self._limit(self.smallest_tail)
+
+    def _limit(self, given: int | None) -> int:
+        default = PROTECTED if self.secure_sums else 0
+        return default if given is None else given

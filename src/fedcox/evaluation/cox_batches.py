@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcox.analysis.scale import check_patients, common_scale, joint_mean
+from fedcox.analysis.scale import check_patients, common_scale
 from fedcox.errors import CohortError
 from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
 from fedcox.evaluation.traffic import Traffic
@@ -30,7 +30,7 @@ def train_cox_on_batches(federation: Federation, recipe: Recipe, seed: int) -> T
     check_patients(sums)
     if not outcomes.events:
         raise CohortError("No training patient has an event.")
-    mean = joint_mean(sums)
+    mean = sums.mean
     names = [f"x{number}" for number in range(1, mean.size + 1)]
     # Training from zero gives columns that repeat each other equal shares: none need go.
     scale = common_scale(

@@ -1,0 +1,59 @@
+"""Who is still there? A study is about the same patients from its first number to its last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fedcox.errors import RefusedError
+from fedcox.federation.evidence import Evidence
+from fedcox.federation.ledger import Ledger
+from fedcox.federation.query import AbstractQuery, Answer, Federation
+from fedcox.survival.cohort import FloatArray
+
+
+class CentersLostError(Exception):
+    """A center stopped answering; what was found so far is about other patients."""
+
+
+class Attended:
+    """A federation that says so when a center is lost, and knows where it was asked last."""
+
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+        self.names = federation.names
+        self.shows_centers = federation.shows_centers
+        self.point: tuple[FloatArray, FloatArray] | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._federation.ledger
+
+    def evidence(self) -> Evidence | None:
+        return self._federation.evidence()
+
+    def ask(self, query: AbstractQuery[Answer]) -> Answer:
+        answer: Answer = self.ask_together([query])[0]
+        return answer
+
+    def ask_together(
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        each: Sequence[AbstractQuery[Any]] = (),
+    ) -> list[Any]:
+        try:
+            answers = self._federation.ask_together(queries, each)
+        except RefusedError:
+            # Asked again among those left, centers refuse what was agreed with others.
+            self._look()
+            raise
+        for query in queries:
+            if query.point is not None:
+                self.point = query.point
+        self._look()
+        return answers
+
+    def _look(self) -> None:
+        if self._federation.names != self.names:
+            self.names = self._federation.names
+            raise CentersLostError

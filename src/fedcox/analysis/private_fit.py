@@ -1,0 +1,168 @@
+"""A study under differential privacy: a public scale, a noised descent, and no inference."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from fedcox.analysis.fitted import (
+    BaselineInterval,
+    CenterRow,
+    Coefficient,
+    FittedStudy,
+    Guarantee,
+)
+from fedcox.analysis.notices import lost_centers
+from fedcox.analysis.public_scale import public_setting
+from fedcox.analysis.study import Study
+from fedcox.analysis.study_tables import Differential, PrivateSolver
+from fedcox.analysis.versions import versions
+from fedcox.engines.in_process import InProcess
+from fedcox.errors import PolicyError
+from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.query import Federation
+from fedcox.federation.setting import Setting
+from fedcox.privacy.accountant import epsilon_of
+from fedcox.privacy.budget import Budget
+from fedcox.solvers.private_descent import PrivateDescent
+from fedcox.solvers.solver import Watcher
+from fedcox.survival.cohort import FloatArray
+
+
+def noised(study: Study, federation: InProcess) -> InProcess:
+    """The same centers, each with a way to add noise; those that have one keep it."""
+    centers = [
+        center
+        if center.noise is not None
+        else replace(center, noise=NoisedReplies(_digest(study), differential(study).delta))
+        for center in federation.centers
+    ]
+    return InProcess(centers)
+
+
+def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InProcess:
+    """The same centers, each with the budget of its patients in a file of this folder.
+
+    What a budget allows in all is the word of the center's own policy.
+    """
+    faults, centers = [], []
+    for center in federation.centers:
+        limits = None if center.gate is None else center.gate.policy.differential_privacy
+        if limits is None or limits.epsilon is None or limits.delta is None:
+            faults.append(
+                f"{center.name}: no policy says how much its patients may spend in all; give "
+                "one with epsilon and delta in its [differential_privacy]."
+            )
+            continue
+        budget = Budget(
+            Path(folder) / f"{center.name}.jsonl", epsilon=limits.epsilon, delta=limits.delta
+        )
+        noise = NoisedReplies(_digest(study), differential(study).delta, budget)
+        centers.append(replace(center, noise=noise))
+    if faults:
+        raise PolicyError("These centers have no privacy budget.", faults)
+    return InProcess(centers)
+
+
+def _digest(study: Study) -> str:
+    return sha256(study.to_toml().encode()).hexdigest()
+
+
+def differential(study: Study) -> Differential:
+    """The study's table; whoever calls knows that there is one."""
+    table = study.privacy.differential
+    if table is None:
+        raise ValueError("This study has no [privacy.differential].")
+    return table
+
+
+def fit_private(
+    study: Study, federation: Federation, watch: Watcher = lambda step: None
+) -> FittedStudy:
+    """Fit on noised sums alone; what comes back holds nothing else about the patients."""
+    private, setting = differential(study), public_setting(study)
+    descent = private_descent(study)
+    mark, begun = federation.ledger.mark(), federation.names
+    fewest = None if federation.shows_centers else max(3, len(begun) // 2 + 1)
+    release = descent.release(
+        private.epsilon, private.delta, columns=setting.columns, fewest_centers=fewest
+    )
+    if descent.standardise:
+        setting = descent.standardised(federation, setting, release)
+        descent = replace(descent, standardise=False)
+    ridge = study.model.ridge / setting.scaling.spread**2
+    alpha, beta = descent.train(federation, setting, release, ridge, watch)
+    ledger = federation.ledger.since(mark)
+    return FittedStudy(
+        study=study,
+        centers=tuple(CenterRow(name) for name in federation.names),
+        patients=None,
+        events=None,
+        edges=setting.grid.edges,
+        link=setting.link.name,
+        ratio_name=setting.link.ratio_name,
+        coefficients=_coefficients(study, setting, beta),
+        baseline=_baseline(setting, setting.scaling.intercepts(alpha, beta)),
+        log_likelihood=math.nan,
+        null_log_likelihood=math.nan,
+        likelihood_ratio=None,
+        converged=False,
+        rounds=federation.ledger.rounds - mark[0],
+        bytes_up=sum(row.bytes_up for row in ledger),
+        bytes_down=sum(row.bytes_down for row in ledger),
+        concordance=None,
+        convergence=(),
+        notices=tuple(
+            lost_centers(
+                [name for name in begun if name not in federation.names], done_again=False
+            )
+        ),
+        versions=versions(),
+        ledger=ledger,
+        guarantee=Guarantee(
+            epsilon=epsilon_of(release, private.delta),
+            delta=private.delta,
+            releases=release.releases,
+            noise=release.noise_multiplier,
+            sampling_rate=release.sampling_rate,
+            masked=not federation.shows_centers,
+        ),
+    )
+
+
+def private_descent(study: Study) -> PrivateDescent:
+    """The study's solver, which its rules make this one."""
+    if not isinstance(study.solver, PrivateSolver):
+        raise TypeError("Differential privacy goes with the private descent alone.")
+    return PrivateDescent(**study.solver.model_dump(exclude={"method"}))
+
+
+def _coefficients(study: Study, setting: Setting, beta: FloatArray) -> tuple[Coefficient, ...]:
+    scaling = setting.scaling
+    with np.errstate(over="ignore"):
+        ratios = np.exp(scaling.coefficients(beta))
+    return tuple(
+        Coefficient(name, coef, None, None, None, ratio, None, None, mean, sd, "")
+        for name, coef, ratio, mean, sd in zip(
+            study.schema.encoded_names,
+            scaling.coefficients(beta).tolist(),
+            ratios.tolist(),
+            scaling.mean.tolist(),
+            scaling.spread.tolist(),
+            strict=True,
+        )
+    )
+
+
+def _baseline(setting: Setting, alpha: FloatArray) -> tuple[BaselineInterval, ...]:
+    hazard = setting.link.hazard(alpha)
+    return tuple(
+        BaselineInterval(end, value, risk, None, None)
+        for end, value, risk in zip(
+            setting.grid.edges.tolist(), alpha.tolist(), hazard.tolist(), strict=True
+        )
+    )

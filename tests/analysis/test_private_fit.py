@@ -1,0 +1,255 @@
+"""A study under differential privacy: what it finds, what it never tells, what it spends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcox.analysis.fit import fit
+from fedcox.analysis.fitted import FittedStudy
+from fedcox.analysis.private_fit import with_budgets
+from fedcox.analysis.study import Study
+from fedcox.engines.in_process import InProcess
+from fedcox.engines.masked import Masked
+from fedcox.errors import BudgetError, PolicyError, RefusedError, StudyError
+from fedcox.federation.center import Center
+from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
+from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
+from fedcox.privacy.gate import Gate
+from fedcox.privacy.noise import SeededRandomnessForSimulations
+from fedcox.privacy.policy import Policy
+from fedcox.survival.cohort import Cohort
+
+TRUE = np.array([0.5, -0.4, 0.0])
+
+
+def cohort(patients: int, seed: int) -> Cohort:
+    rng = np.random.default_rng(seed)
+    x = np.clip(rng.normal(size=(patients, 3)), -3, 3)
+    happens = rng.exponential(300 * np.exp(-x @ TRUE))
+    censored = rng.uniform(100, 900, patients)
+    return Cohort(x, np.minimum(happens, censored) + 0.5, happens < censored)
+
+
+COHORTS = {f"c{k}": cohort(600, k) for k in range(4)}
+
+
+def tables(**changed: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "outcome": {"time": "t", "event": "e"},
+        "covariates": {f"x{k}": {"type": "number", "min": -3.0, "max": 3.0} for k in range(3)},
+        "grid": {"width": 90.0, "horizon": 720.0},
+        "solver": {"method": "private", "patients": 2400, "steps": 40},
+        "privacy": {"secure_sums": True, "differential": {"epsilon": 2.0}},
+    }
+    return given | changed
+
+
+STUDY = Study(**tables())
+
+
+def seeded(study: Study = STUDY, seed: int = 0, gate: Gate | None = None) -> InProcess:
+    """Centers whose noise can be repeated, for tests alone."""
+    return InProcess(
+        [
+            Center(
+                name,
+                part,
+                gate=gate,
+                noise=NoisedReplies(
+                    "study", 1e-5, randomness=SeededRandomnessForSimulations(seed, k)
+                ),
+            )
+            for k, (name, part) in enumerate(COHORTS.items())
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted() -> FittedStudy:
+    return fit(STUDY, seeded())
+
+
+def coefficients(found: FittedStudy) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array([row.coef for row in found.coefficients], dtype=np.float64)
+
+
+def test_it_finds_the_effects(fitted: FittedStudy) -> None:
+    plain = fit(
+        Study(**tables(solver={"method": "newton"}, privacy={})),
+        InProcess.from_cohorts(COHORTS),
+    )
+    np.testing.assert_allclose(coefficients(fitted), coefficients(plain), atol=0.1)
+
+
+def test_nothing_but_noised_sums_is_told(fitted: FittedStudy) -> None:
+    assert fitted.patients is None
+    assert fitted.events is None
+    assert fitted.concordance is None
+    assert fitted.likelihood_ratio is None
+    assert np.isnan(fitted.log_likelihood)
+    assert all(row.se is row.z is row.p is row.ratio_low is None for row in fitted.coefficients)
+    assert all(row.at_risk is row.events is None for row in fitted.baseline)
+    assert all(row.patients is row.events is None for row in fitted.centers)
+    assert {row.protection for row in fitted.ledger} == {"keys", "masks and noise"}
+    assert {row.smallest_group for row in fitted.ledger} == {None}
+
+
+def test_the_guarantee_is_the_one_asked_for(fitted: FittedStudy) -> None:
+    assert fitted.guarantee is not None
+    assert fitted.guarantee.epsilon == pytest.approx(2.0, rel=1e-3)
+    assert fitted.guarantee.epsilon <= 2.0
+    assert fitted.guarantee.releases == fitted.rounds == 41
+    assert {row.epsilon for row in fitted.ledger} == {None, fitted.guarantee.epsilon}
+
+
+def test_it_is_read_back_as_it_was_written(fitted: FittedStudy, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "fit.json")
+    again = FittedStudy.read(tmp_path / "fit.json")
+    assert again.guarantee == fitted.guarantee
+    assert again.coefficients == fitted.coefficients
+    assert again.baseline == fitted.baseline
+
+
+def test_noise_is_that_of_one_sum_under_masks_and_of_every_center_without() -> None:
+    """The total's noise against the noiseless sum: σ once, or √centers times σ."""
+    sizes = {}
+    for secure in (True, False):
+        privacy = {"secure_sums": secure, "differential": {"epsilon": 2.0}}
+        study = Study(**tables(privacy=privacy))
+        fed: Any = Masked.around(seeded()) if secure else seeded()
+        queries: list[AbstractPrivateQuery[Any]] = []
+        wrapped = _Recording(fed, queries)
+        fit(study, wrapped)
+        query = next(q for q in queries if isinstance(q, ClippedGradientAt))
+        exact = sum(query.pack(query.answer(part)) for part in COHORTS.values())
+        noise = wrapped.first - exact
+        expected = query.release.noise_multiplier * query.release.sensitivity
+        sizes[secure] = float(np.sqrt(np.mean(noise**2))) / expected
+    # Three of four centers may answer, so the four parts add up to √(4/3).
+    assert sizes[True] == pytest.approx(np.sqrt(4 / 3), rel=0.6)
+    assert sizes[False] == pytest.approx(2.0, rel=0.6)
+
+
+class _Recording:
+    """Keeps the first noised gradient and every question."""
+
+    def __init__(self, federation: Any, queries: list[Any]) -> None:
+        self._federation, self._queries = federation, queries
+        self.first: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._federation, name)
+
+    def ask(self, query: AbstractQuery[Any]) -> Any:
+        answer = self._federation.ask(query)
+        self._queries.append(query)
+        if self.first is None and isinstance(query, ClippedGradientAt):
+            self.first = query.pack(answer)
+        return answer
+
+
+@pytest.mark.parametrize("claimed", [4, 1000])
+def test_a_coordinator_cannot_divide_the_noise_away(claimed: int) -> None:
+    masked = Masked.around(seeded())
+    query = _a_question()
+    honest = replace(query, release=replace(query.release, fewest_centers=3))
+    masked.ask(honest)
+    forged = replace(query, release=replace(query.release, fewest_centers=claimed))
+    with pytest.raises(RefusedError, match=f"divided by {claimed}"):
+        masked.ask(forged)
+
+
+def test_a_part_of_the_noise_is_never_given_as_the_whole() -> None:
+    """The same question under masks and then without: another reply, with all of the noise."""
+    center = Center("Lyon", COHORTS["c0"], noise=NoisedReplies("study", 1e-5))
+    query = _a_question()
+    under_masks = query.pack(center.answer(query, masked=True))
+    assert (under_masks != query.pack(center.answer(query))).all()
+
+
+def test_a_center_without_a_way_to_add_noise_refuses() -> None:
+    with pytest.raises(RefusedError, match=r"would need noise"):
+        Center("Lyon", COHORTS["c0"]).answer(_a_question())
+
+
+def _a_question() -> ClippedGradientAt:
+    from fedcox.analysis.private_fit import private_descent
+    from fedcox.analysis.public_scale import public_setting
+
+    setting = public_setting(STUDY)
+    release = private_descent(STUDY).release(2.0, 1e-5, columns=3)
+    return ClippedGradientAt(
+        setting, np.full(setting.intervals, -2.0), np.zeros(3), 0.4, 0.5, release
+    )
+
+
+def test_the_same_question_again_gets_the_same_reply_and_costs_nothing() -> None:
+    center = Center("Lyon", COHORTS["c0"], noise=NoisedReplies("study", 1e-5))
+    query = _a_question()
+    first = query.pack(center.answer(query))
+    for _ in range(2 * query.release.releases):
+        np.testing.assert_array_equal(query.pack(center.answer(query)), first)
+
+
+def test_no_more_sums_than_were_paid_for() -> None:
+    center = Center("Lyon", COHORTS["c0"], noise=NoisedReplies("study", 1e-5))
+    query = _a_question()
+    for k in range(query.release.releases):
+        center.answer(replace(query, beta=np.full(3, 0.01 * k)))
+    with pytest.raises(BudgetError, match=r"all the noised sums"):
+        center.answer(replace(query, beta=np.ones(3)))
+
+
+def test_a_spent_epsilon_stays_spent(tmp_path: Path) -> None:
+    policy = Policy(differential_privacy={"epsilon": 3.0, "delta": 1e-4})
+    study = Study(**tables(solver={"method": "private", "patients": 2400, "steps": 3}))
+
+    def once() -> None:
+        centers = [Center(name, part, gate=Gate(policy)) for name, part in COHORTS.items()]
+        fit(study, with_budgets(study, InProcess(centers), tmp_path))
+
+    once()
+    written = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    with pytest.raises(BudgetError, match=r"privacy budget does not cover"):
+        once()
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == written
+
+
+def test_a_budget_needs_a_policy_that_says_how_much(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"no privacy budget") as refusal:
+        with_budgets(STUDY, InProcess.from_cohorts(COHORTS), tmp_path)
+    assert len(refusal.value.faults) == len(COHORTS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"solver": {"method": "newton"}}, "go together"),
+        ({"privacy": {}}, "go together"),
+        ({"grid": {"width": 90.0}}, "horizon"),
+        ({"covariates": ["x0", "x1", "x2"]}, "min and max"),
+        ({"solver": {"method": "private"}}, "patients"),
+        (
+            {"privacy": {"differential": {"epsilon": 0.0}}},
+            r"\[privacy.differential\] epsilon: found 0; a number above 0",
+        ),
+        (
+            {"privacy": {"differential": {"epsilon": 1.0, "delta": 1.0}}},
+            r"\[privacy.differential\] delta: found 1; a number below 1",
+        ),
+        ({"privacy": {"differential": {}}}, r"\[privacy.differential\] epsilon: missing"),
+        (
+            {"privacy": {"differential": {"epsilon": 1.0, "eps": 1}}},
+            r"\[privacy.differential\] eps: unknown key",
+        ),
+    ],
+)
+def test_a_study_that_cannot_be_private_says_why(changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(StudyError, match=told):
+        Study(**tables(**changed))
