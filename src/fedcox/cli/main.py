@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from fedcox.cli.audit import audit
 from fedcox.cli.check import check
 from fedcox.cli.demo import demo
 from fedcox.cli.doctor import doctor
@@ -30,7 +31,7 @@ app = typer.Typer(
     over all of them.
     """,
 )
-for command in (demo, simulate, check, fit, predict, evaluate, report, doctor):
+for command in (demo, simulate, check, fit, predict, evaluate, audit, report, doctor):
     app.command()(command)
 app.add_typer(reproduce)
 

@@ -1,0 +1,179 @@
+"""`fedcox audit`: how many patients whoever runs a study could read off the replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedcox.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedcox.evaluation.audit import Audit, Outcome
+
+FILE = "audit.json"
+NO_PROOF = (
+    "Zero means: not by these attacks. It is not a proof; only differential privacy gives one."
+)
+
+
+def audit(
+    study: Annotated[
+        Path,
+        typer.Argument(metavar="STUDY.toml", help="The study file, the same for everyone."),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="FILE", help="One file with the patients of all centers."
+        ),
+    ] = None,
+    center_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="With --data: the column that names the center."),
+    ] = None,
+    center: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="One file per center; repeat for each."),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="A center's own limits (policy.toml), or those of all centers; repeat. "
+            "The default limits stand for centers without one.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="RUN", help="A folder to write audit.json into."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an audit that is there already.")
+    ] = False,
+) -> None:
+    """Attack a study's own messages, and count the patients who are recovered.
+
+    Runs the study on these files under each protection - none, the hospitals'
+    limits, secure sums, both, and differential privacy if the study has it -
+    and plays a coordinator who reads every message, and one who cheats. A
+    patient is recovered if every covariate is found to within a hundredth of
+    its spread. Shows counts, never a patient's value; nothing leaves this
+    machine.
+
+    Exit status 1 if anybody is recovered under both limits and secure sums.
+
+    fedcox audit study.toml --data all.csv --center-column hospital
+
+    fedcox audit study.toml --center A=a.csv --center B=b.csv --center C=c.csv
+    --policy B=b_policy.toml --out run
+    """
+    from rich.console import Console
+
+    from fedcox.analysis.atomic_folder import check_folder
+    from fedcox.analysis.study import Study
+    from fedcox.cli.fit import given_files, given_policies, read_shown
+    from fedcox.evaluation.audit import audit as run
+    from fedcox.evaluation.protection import Protection
+
+    files = given_files(data, center_column, center or [])
+    if out is not None:
+        check_folder(
+            out, overwrite=overwrite, is_ours=lambda path: path.name == FILE, what="audit"
+        )
+    limits = given_policies(policy or [])
+    plan = Study.read(study)
+    centers = read_shown(plan, files, center_column).centers
+    everyone = limits.pop(None, None)
+    policies = {
+        center.name: own
+        for center in centers
+        if (own := limits.get(center.name, everyone)) is not None
+    }
+    _check_names(set(limits), {center.name for center in centers})
+    with _watching() as watch:
+        found = run(plan, centers, policies, watch=watch)
+    if out is not None:
+        _write(found, out)
+    _show(found, Console())
+    if found.recovered(Protection.BOTH):
+        raise typer.Exit(1)
+
+
+def _check_names(named: set[str | None], there: set[str]) -> None:
+    from fedcox.errors import InputError
+
+    strangers = sorted(str(name) for name in named if name not in there)
+    if strangers:
+        raise InputError(
+            "A policy is given for a center that is not there.",
+            [f"{name!r} is not among {', '.join(sorted(there))}." for name in strangers],
+        )
+
+
+@contextmanager
+def _watching() -> Iterator[Callable[[str], None]]:
+    """A line that names the attack at work."""
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with progress_bar(*columns) as progress:
+        task = progress.add_task("reading", total=None)
+        yield lambda told: progress.update(task, description=told)
+
+
+def _write(found: Audit, folder: Path) -> None:
+    import json
+
+    from fedcox.analysis.atomic_file import write_atomically
+    from fedcox.analysis.atomic_folder import whole_folder
+
+    with whole_folder(folder) as part:
+        text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False)
+        write_atomically(part / FILE, text + "\n")
+
+
+def _show(found: Audit, console: Console) -> None:
+    from rich.markup import escape
+
+    console.print(_table(found))
+    console.print(f"Of {found.patients:,} patients in {found.centers} centers. {NO_PROOF}")
+    for protection, reason in found.left_out.items():
+        console.print(f"Not tried: {protection.value}, since {escape(reason)}.")
+    if found.noise is not None:
+        console.print(
+            f"Differential privacy: epsilon {found.noise.claimed:.3g} is claimed; an attack on "
+            f"{found.noise.runs:,} runs proves at least {found.noise.lower_bound:.3g}."
+        )
+
+
+def _table(found: Audit) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Patients recovered exactly", title_justify="left")
+    table.add_column("attack")
+    for protection in found.protections:
+        table.add_column(protection.value)
+    for attack in found.attacks:
+        name = f"{attack.name} *" if attack.active else attack.name
+        cells = [_cell(attack.outcomes[protection]) for protection in found.protections]
+        table.add_row(name, *cells)
+    table.caption = "* asks what no honest study asks"
+    return table
+
+
+def _cell(outcome: Outcome) -> str:
+    from rich.markup import escape
+
+    if outcome.recovered:
+        return f"[bold red]{outcome.recovered:,}[/]"
+    if outcome.refused is not None:
+        rule = f": {outcome.refused}" if outcome.refused.startswith("[") else ""
+        return escape(f"refused{rule}")
+    return "0" if outcome.attacked else "–"

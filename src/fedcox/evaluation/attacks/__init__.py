@@ -1,0 +1,1 @@
+"""Attacks on what a fit sends: how many patients whoever runs it can read off the replies."""

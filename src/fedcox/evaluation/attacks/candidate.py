@@ -1,0 +1,95 @@
+"""Patients whom an attacker claims to have found, and how many of the claims are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from fedcox.federation.setting import Setting
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
+
+#: A covariate counts as found within this part of its joint spread.
+TOLERANCE = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One claim: covariates on the common scale, and the outcome where the attack shows it.
+
+    `intervals` counts the fitted intervals in which the patient is at risk.
+    """
+
+    covariates: FloatArray  # (kept columns,)
+    intervals: int | None = None
+    event: bool | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Patients:
+    """Everyone in the study, as an attacker would have to describe them."""
+
+    covariates: FloatArray  # (patients, kept columns), on the common scale
+    intervals: IntArray  # (patients,)
+    event: BoolArray  # (patients,), in a fitted interval
+
+    @classmethod
+    def of(cls, cohorts: Sequence[Cohort], setting: Setting) -> Patients:
+        parts = [_scaled(cohort, setting) for cohort in cohorts]
+        risks = [
+            setting.grid.at_risk(cohort.time, cohort.event, setting.reading)
+            for cohort in cohorts
+        ]
+        within = [risk.within(setting.active) for risk in risks]
+        return cls(
+            np.concatenate(parts),
+            np.concatenate([risk.intervals for risk in within]),
+            np.concatenate([risk.event for risk in within]),
+        )
+
+    @property
+    def number(self) -> int:
+        return int(self.event.size)
+
+
+def _scaled(cohort: Cohort, setting: Setting) -> FloatArray:
+    scaled = np.empty((cohort.patients, setting.columns))
+    setting.scaling.apply(cohort.covariates, out=scaled)
+    return scaled
+
+
+def matches(
+    candidates: Iterable[Candidate], patients: Patients, tolerance: float = TOLERANCE
+) -> IntArray:
+    """The patients who are recovered: every covariate within `tolerance`, outcome right.
+
+    A claim uses up the patient it describes, so saying the same twice counts once.
+    """
+    tree = KDTree(patients.covariates) if patients.covariates.size else None
+    free = np.ones(patients.number, dtype=np.bool_)
+    found = []
+    for candidate in candidates:
+        if tree is None or not np.isfinite(candidate.covariates).all():
+            continue
+        near = np.array(
+            tree.query_ball_point(candidate.covariates, tolerance, p=np.inf), dtype=np.int64
+        )
+        near = near[free[near] & _fits(candidate, patients, near)]
+        if near.size:
+            away = np.abs(patients.covariates[near] - candidate.covariates).max(axis=1)
+            nearest = int(near[np.argmin(away)])
+            free[nearest] = False
+            found.append(nearest)
+    return np.array(found, dtype=np.int64)
+
+
+def _fits(candidate: Candidate, patients: Patients, near: IntArray) -> BoolArray:
+    """Which of the patients `near` have the outcome that is claimed."""
+    fits = np.ones(near.size, dtype=np.bool_)
+    if candidate.intervals is not None:
+        fits &= patients.intervals[near] == candidate.intervals
+    if candidate.event is not None:
+        fits &= patients.event[near] == candidate.event
+    return fits

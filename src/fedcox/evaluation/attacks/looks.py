@@ -1,0 +1,139 @@
+"""What is known of one source after a fit: its life table, and its sums at every point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedcox.evaluation.attacks.observer import Exchange
+from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.queries.interval_counts import Counts
+from fedcox.federation.setting import Setting
+from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
+from fedcox.survival.derivatives import Curvature, Derivatives, Detail
+
+#: Points of a long fit that are looked at; more tell little that is new.
+MOST_POINTS = 400
+
+
+@dataclass(frozen=True, eq=False)
+class LifeTable:
+    """At risk and events in each fitted interval, of one source."""
+
+    patients: int
+    at_risk: FloatArray  # (intervals,)
+    events: IntArray  # (intervals,)
+
+    @classmethod
+    def of(cls, counts: Counts, setting: Setting) -> LifeTable:
+        active = setting.active
+        events = np.rint(counts.events[active]).astype(np.int64)
+        return cls(counts.patients, counts.at_risk[active], events)
+
+    @property
+    def leaving(self) -> FloatArray:
+        """How many are at risk in an interval and no longer in the next fitted one."""
+        return np.asarray(self.at_risk - np.append(self.at_risk[1:], 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """Sums at many points, stacked; curvature only where it was sent.
+
+    `curved` and `crossed` are the points with α's curvature and with the time × covariate
+    block; `expected` marks points whose curvature is the expected information.
+    """
+
+    alpha: FloatArray  # (points, intervals)
+    beta: FloatArray  # (points, columns)
+    slope: FloatArray  # (points, intervals)
+    beta_slope: FloatArray  # (points, columns)
+    expected: BoolArray  # (points,)
+    curved: IntArray
+    curvature: FloatArray  # (curved, intervals)
+    crossed: IntArray
+    cross: FloatArray  # (crossed, intervals, columns)
+
+    @property
+    def points(self) -> int:
+        return int(self.alpha.shape[0])
+
+    def less(self, other: Looks) -> Looks:
+        """These sums without those of patients who are known already."""
+        return replace(
+            self,
+            slope=self.slope - other.slope,
+            beta_slope=self.beta_slope - other.beta_slope,
+            curvature=self.curvature - other.curvature,
+            cross=self.cross - other.cross,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One center, or all of them together, as the coordinator knows it after a fit."""
+
+    setting: Setting
+    table: LifeTable
+    looks: Looks
+
+
+def sources(
+    exchanges: Sequence[Exchange], setting: Setting, tables: Mapping[str, LifeTable]
+) -> dict[str, Source]:
+    """Put a fit's messages together, source by source.
+
+    Points that were asked for a batch of patients are left out: see `single_patient_batch`.
+    """
+    asked = [exchange for exchange in exchanges if _whole(exchange, setting)]
+    if len(asked) > MOST_POINTS:
+        chosen = np.linspace(0, len(asked) - 1, MOST_POINTS).astype(int)
+        asked = [asked[number] for number in chosen]
+    if not asked:
+        return {}
+    return {name: Source(setting, table, _looks(asked, name)) for name, table in tables.items()}
+
+
+def _whole(exchange: Exchange, setting: Setting) -> bool:
+    query = exchange.query
+    if isinstance(query, ClippedGradientAt):
+        return query.agreed is setting
+    return isinstance(query, DerivativesAt) and query.agreed is setting and query.batch is None
+
+
+def _looks(asked: Sequence[Exchange], name: str) -> Looks:
+    points = [point for exchange in asked if (point := exchange.query.point) is not None]
+    sums = [_sums(exchange, name) for exchange in asked]
+    intervals, columns = points[0][0].size, points[0][1].size
+    found: list[Curvature | None] = [part.curvature for part in sums]
+    curved = [(at, part) for at, part in enumerate(found) if part is not None]
+    crossed = [(at, part.cross) for at, part in curved if part.cross is not None]
+    return Looks(
+        alpha=np.array([alpha for alpha, _ in points]),
+        beta=np.array([beta for _, beta in points]),
+        slope=np.array([part.alpha for part in sums]),
+        beta_slope=np.array([part.beta for part in sums]),
+        expected=np.array([_expected(exchange) for exchange in asked]),
+        curved=np.array([at for at, _ in curved], dtype=np.int64),
+        curvature=np.array([part.alpha for _, part in curved]).reshape(-1, intervals),
+        crossed=np.array([at for at, _ in crossed], dtype=np.int64),
+        cross=np.array([part for _, part in crossed]).reshape(-1, intervals, columns),
+    )
+
+
+def _sums(exchange: Exchange, name: str) -> Derivatives:
+    """The reply as a gradient; one with noise is one, but for the noise and the clipping."""
+    query, reply = exchange.query, exchange.replies[name]
+    if isinstance(query, ClippedGradientAt):
+        alpha, beta = reply.alpha / query.alpha_scale, reply.beta / query.beta_scale
+        return Derivatives(np.nan, alpha, beta, None)
+    sums: Derivatives = reply
+    return sums
+
+
+def _expected(exchange: Exchange) -> bool:
+    query = exchange.query
+    return isinstance(query, DerivativesAt) and query.detail is Detail.INFORMATION

@@ -1,0 +1,80 @@
+"""A share of a batch that is one patient: slopes in β over slopes in α are that patient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fedcox.evaluation.attacks.candidate import Candidate
+from fedcox.evaluation.attacks.observer import ALL_CENTERS, Exchange, Observer
+from fedcox.federation.batch import CellBatch, PatientBatch
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.setting import Setting
+from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.derivatives import Derivatives, Detail
+
+
+def read_batches(exchanges: Sequence[Exchange], sizes: Mapping[str, int]) -> list[Candidate]:
+    """Patients who were alone in their source's share of a batch; each once.
+
+    Whoever runs the study deals out the patients' numbers: `sizes` are the patients of each
+    source, in the order of numbers.
+    """
+    found: dict[int, Candidate] = {}
+    for exchange in exchanges:
+        query = exchange.query
+        if not isinstance(query, DerivativesAt) or query.batch is None:
+            continue
+        for name, number in alone(query.batch, sizes).items():
+            claim = _read(exchange.replies[name], query.agreed)
+            if claim is not None:
+                found.setdefault(number, claim)
+    return list(found.values())
+
+
+def ask_for_single_patients(
+    observer: Observer,
+    setting: Setting,
+    sizes: Mapping[str, int],
+    alpha: FloatArray,
+    rounds: int,
+) -> list[Candidate]:
+    """Ask for batches of one, `rounds` times: a question no honest study needs."""
+    population = sum(sizes.values())
+    beta = np.zeros(setting.columns)
+    exchanges = []
+    for step in range(rounds):
+        batch = PatientBatch(0, step, 1, population)
+        query = DerivativesAt(setting, alpha, beta, Detail.GRADIENT, batch)
+        exchanges.append(Exchange(query, observer.replies(query)))
+    return read_batches(exchanges, sizes)
+
+
+def alone(batch: PatientBatch | CellBatch, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sources with one patient in the batch, and that patient's number."""
+    drawn = np.unique(batch.pairs()[0] if isinstance(batch, CellBatch) else batch.numbers())
+    if set(sizes) == {ALL_CENTERS}:
+        return {ALL_CENTERS: int(drawn[0])} if drawn.size == 1 else {}
+    found, first = {}, 0
+    for name, size in sizes.items():
+        own = _between(drawn, first, first + size)
+        if own.size == 1:
+            found[name] = int(own[0])
+        first += size
+    return found
+
+
+def _between(numbers: IntArray, first: int, end: int) -> IntArray:
+    return numbers[(numbers >= first) & (numbers < end)]
+
+
+def _read(sums: Derivatives, setting: Setting) -> Candidate | None:
+    slope = float(sums.alpha.sum())
+    at_risk = np.flatnonzero(sums.alpha)
+    if not at_risk.size or abs(slope) < 1e-9:
+        return None  # not at risk in a fitted interval, or not in the drawn ones
+    last = int(at_risk[-1])
+    if setting.reading == "half":
+        return Candidate(sums.beta / slope)
+    return Candidate(sums.beta / slope, last + 1, bool(sums.alpha[last] < 0.0))

@@ -1,0 +1,142 @@
+"""Do neighbouring sums over risk sets differ by one patient? Then the difference is that one.
+
+A sum over everybody at risk, less the same sum one interval later, is the sum over those who
+left in between. WebDISCO sends such sums at every event time; the time × covariate block of a
+Hessian at β = 0 is the same on the study's grid, since all weights of an interval are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.evaluation.attacks.candidate import Candidate
+from fedcox.evaluation.attacks.looks import LifeTable, Source, sources
+from fedcox.evaluation.attacks.observer import Exchange, Observer
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.setting import Setting
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.derivatives import Detail
+from fedcox.survival.link import AbstractLink
+from fedcox.survival.risk_set_moments import RiskSetMoments
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """Sums of covariates over those at risk, and over those with the event where known.
+
+    Rows that are not known are NaN.
+    """
+
+    at_risk: FloatArray  # (intervals, columns)
+    events: FloatArray | None = None  # (intervals, columns)
+
+
+def single_patients(sums: GroupSums, table: LifeTable) -> list[Candidate]:
+    """Groups of one: who leaves alone, has the event alone, or is censored alone.
+
+    Where censored patients count one half, a step of one half is one of them.
+    """
+    found = []
+    left = sums.at_risk - np.vstack([sums.at_risk[1:], np.zeros_like(sums.at_risk[:1])])
+    for interval, (leaving, events) in enumerate(
+        zip(table.leaving.tolist(), table.events.tolist(), strict=True)
+    ):
+        at = interval + 1
+        if np.isclose(leaving, 1.0):
+            found.append(Candidate(left[interval], at, events == 1))
+        elif np.isclose(leaving, 0.5):
+            found.append(Candidate(left[interval] / leaving))
+        elif sums.events is not None:
+            if events == 1:
+                found.append(Candidate(sums.events[interval], at, event=True))
+            if np.isclose(leaving - events, 1.0):
+                found.append(Candidate(left[interval] - sums.events[interval], at, event=False))
+    return [claim for claim in found if np.isfinite(claim.covariates).all()]
+
+
+def telescope_blocks(source: Source) -> list[Candidate]:
+    """Single patients in the time × covariate blocks that were asked for at β = 0."""
+    looks, link = source.looks, source.setting.link
+    best: list[Candidate] = []
+    for point, cross in zip(looks.crossed.tolist(), looks.cross, strict=True):
+        if looks.beta[point].any():
+            continue
+        v = np.exp(looks.alpha[point])
+        if link.canonical or looks.expected[point]:
+            at_risk = cross / link.information(v)[:, None]
+        else:
+            at_risk = _from_the_tail(cross, v, link, source.table)
+        found = single_patients(GroupSums(at_risk), source.table)
+        best = max(best, found, key=len)
+    return best
+
+
+def ask_for_block(
+    observer: Observer, setting: Setting, tables: Mapping[str, LifeTable]
+) -> dict[str, Source]:
+    """Ask for the expected information at β = 0: one round, and all weights are known."""
+    alpha = np.full(setting.intervals, -2.0)
+    beta = np.zeros(setting.columns)
+    query = DerivativesAt(setting, alpha, beta, Detail.INFORMATION)
+    return sources([Exchange(query, observer.replies(query))], setting, tables)
+
+
+def _from_the_tail(
+    cross: FloatArray, v: FloatArray, link: AbstractLink, table: LifeTable
+) -> FloatArray:
+    """Sums over those at risk where the event weighs less than the rest: f'' and g'' differ.
+
+    Known where nobody has the event, and where all who leave have it and the next sum is known.
+    """
+    weight, event_weight = link.at_risk(v).curvature, link.event(v).curvature
+    ratio = event_weight / weight
+    sums = np.full_like(cross, np.nan)
+    later = np.zeros(cross.shape[1])
+    for interval in reversed(range(cross.shape[0])):
+        row = cross[interval] / weight[interval]
+        if not table.events[interval]:
+            sums[interval] = row
+        elif np.isclose(table.leaving[interval], table.events[interval]):
+            # Everyone who leaves is an event, and stands in the row with the lesser weight.
+            sums[interval] = (row - (1.0 - ratio[interval]) * later) / ratio[interval]
+        later = sums[interval]
+    return sums
+
+
+def telescope_risk_sets(
+    first: RiskSetMoments,
+    table: LifeTable,
+    second: RiskSetMoments | None = None,
+    beta: FloatArray | None = None,
+) -> list[Candidate]:
+    """Single patients in WebDISCO's sums at β = 0, and pairs with those at another `beta`."""
+    sums = GroupSums(first.first)
+    found = single_patients(sums, table)
+    if second is None or beta is None:
+        return found
+    for interval in np.flatnonzero(np.isclose(table.leaving, 2.0)).tolist():
+        both = _step(first.first, interval)
+        pair = _pair(both, _step(second.total, interval), _step(second.first, interval), beta)
+        found += [Candidate(x, interval + 1) for x in pair]
+    return found
+
+
+def _step(sums: FloatArray, interval: int) -> FloatArray:
+    later = sums[interval + 1] if interval + 1 < sums.shape[0] else np.zeros_like(sums[0])
+    return np.asarray(sums[interval] - later)
+
+
+def _pair(
+    both: FloatArray, total: FloatArray, weighted: FloatArray, beta: FloatArray
+) -> list[FloatArray]:
+    """Two patients from x₁ + x₂, e₁ + e₂ and e₁x₁ + e₂x₂, e = exp(β·x): e₁e₂ is known too."""
+    product = np.exp(float(beta @ both))
+    root = float(total) ** 2 / 4.0 - product
+    if root <= 1e-12 * product:
+        return []
+    high, low = float(total) / 2.0 + np.sqrt(root), float(total) / 2.0 - np.sqrt(root)
+    one = (weighted - low * both) / (high - low)
+    return [one, both - one]

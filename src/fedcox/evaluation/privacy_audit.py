@@ -1,0 +1,208 @@
+"""Is a claimed epsilon true? An attack that must fail, and what it proves if it does not.
+
+The attacker knows everything but whether one patient took part. They see noised sums, with or
+without that patient, and guess. Under (ε, δ) no guess is right much more often than wrong,
+
+    P(says "there" | there) ≤ exp(ε) · P(says "there" | not there) + δ,
+
+so how often the guess was right, over many runs, is proof of a least ε. The chances are bounded
+by Clopper and Pearson's intervals, and the guess – a threshold on the sum in the patient's own
+direction – is chosen on other runs than those that are counted. A claim above the bound is not
+proven by that; a claim below it is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import beta as beta_distribution
+
+from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
+from fedcox.federation.setting import Setting
+from fedcox.privacy.accountant import epsilon_of
+from fedcox.privacy.noise import (
+    Randomness,
+    chosen_by_chance,
+    discrete_gaussian,
+    noise_variance,
+)
+from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.clipped_gradient import cell_slopes
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.link import LINKS
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.time_grid import TimeGrid
+
+#: The lower bound is wrong in at most this share of audits.
+_ERROR = 0.01
+_CANDIDATES = 400  # thresholds among which the attacker chooses
+_ROWS = 10
+
+
+@dataclass(frozen=True)
+class PrivacyAudit:
+    """What was claimed, and what an attack on so many runs has proven."""
+
+    claimed: float
+    delta: float
+    lower_bound: float
+    moved: float  # how far the patient moved the sum, in multiples of its sensitivity
+    runs: int
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the attack left the claim standing."""
+        return self.lower_bound <= self.claimed
+
+
+def audit_sums(
+    without: FloatArray,
+    moved: FloatArray,
+    release: GaussianRelease,
+    *,
+    delta: float,
+    runs: int,
+    randomness: Randomness,
+) -> PrivacyAudit:
+    """Attack a sum `without` the patient and the same with it, which is `moved` farther.
+
+    Both lie on the release's grid. Each of `runs` draws the noise of all releases.
+    """
+    length = float(np.linalg.norm(moved))
+    direction = moved / max(length, release.resolution)
+    absent, there = (
+        _seen(float(without @ direction), shift, direction, release, runs, randomness)
+        for shift in (0.0, float(moved @ direction))
+    )
+    return PrivacyAudit(
+        claimed=epsilon_of(release, delta),
+        delta=delta,
+        lower_bound=lower_bound(absent, there, delta),
+        moved=length / release.sensitivity,
+        runs=runs,
+    )
+
+
+def _seen(
+    start: float,
+    shift: float,
+    direction: FloatArray,
+    release: GaussianRelease,
+    runs: int,
+    randomness: Randomness,
+) -> FloatArray:
+    """The attacker's statistic in every run: all releases of the sum, along the direction.
+
+    Where patients are sampled, the patient shifts only those sums for which they were drawn.
+    """
+    variance = noise_variance(release, direction.size, masked=False)
+    seen = np.zeros(runs)
+    for _ in range(release.releases):
+        drawn = chosen_by_chance(runs, release.sampling_rate, randomness)
+        noise = discrete_gaussian(variance, runs * direction.size, randomness)
+        seen += start + shift * drawn
+        seen += noise.reshape(runs, -1) @ direction * release.resolution
+    return seen
+
+
+def lower_bound(absent: FloatArray, there: FloatArray, delta: float) -> float:
+    """The epsilon proven by a statistic that is larger when the patient is there.
+
+    The first half of the runs chooses the threshold and the way of guessing; the second half
+    is counted.
+    """
+    half = absent.size // 2
+    first, second = (absent[:half], there[:half]), (absent[half:], there[half:])
+    thresholds = np.quantile(np.concatenate(first), np.linspace(0.0, 1.0, _CANDIDATES))
+    promised = _proven(*first, thresholds, delta)
+    way, best = np.unravel_index(np.argmax(promised), promised.shape)
+    found = _proven(*second, thresholds[[best]], delta)
+    return max(0.0, float(found[way, 0]))
+
+
+def _proven(
+    absent: FloatArray, there: FloatArray, thresholds: FloatArray, delta: float
+) -> FloatArray:
+    """log((P₁ − δ) / P₂) with the chances bounded from the attacker's worse side.
+
+    First by guessing "there" above the threshold; then by guessing "not there" below it, which
+    is as good a proof.
+    """
+    below = np.array(
+        [np.searchsorted(np.sort(seen), thresholds, side="right") for seen in (absent, there)]
+    )
+    right = np.array([there.size - below[1], below[0]])
+    wrong = np.array([absent.size - below[0], below[1]])
+    least, most = at_least(right, there.size) - delta, at_most(wrong, absent.size)
+    return np.log(np.maximum(least, np.finfo(float).tiny) / most)
+
+
+def at_least(count: IntArray, total: int) -> FloatArray:
+    """Chances below which so many successes of `total` would be a rare accident."""
+    low = beta_distribution.ppf(_ERROR / 2.0, np.maximum(count, 1), total - count + 1)
+    return np.where(count == 0, 0.0, low)
+
+
+def at_most(count: IntArray, total: int) -> FloatArray:
+    """Chances above which so few successes of `total` would be a rare accident."""
+    high = beta_distribution.ppf(1.0 - _ERROR / 2.0, count + 1, np.maximum(total - count, 1))
+    return np.where(count == total, 1.0, high)
+
+
+def audit_patient_clipping(
+    release: GaussianRelease, *, delta: float, runs: int, randomness: Randomness
+) -> PrivacyAudit:
+    """The mechanism that fits use, against the patient who moves it most: none is caught."""
+    query, others, patient = _worst_case(release)
+    without = query.pack(query.answer(others))
+    moved = query.pack(query.answer(patient))
+    return audit_sums(without, moved, release, delta=delta, runs=runs, randomness=randomness)
+
+
+def audit_row_clipping(
+    release: GaussianRelease, *, delta: float, runs: int, randomness: Randomness
+) -> PrivacyAudit:
+    """Clipping rows of the stack instead, as for a loss of independent rows: this is caught.
+
+    A patient has many rows, and each may be as long as the bound.
+    """
+    query, others, patient = _worst_case(release)
+    without, moved = (_clipped_by_row(query, cohort) for cohort in (others, patient))
+    return audit_sums(without, moved, release, delta=delta, runs=runs, randomness=randomness)
+
+
+def _worst_case(release: GaussianRelease) -> tuple[ClippedGradientAt, Cohort, Cohort]:
+    """A few ordinary patients; and one far out, at high risk in every interval."""
+    grid = TimeGrid.regular(1.0, float(_ROWS))
+    setting = Setting(
+        grid, np.ones(_ROWS, dtype=np.bool_), "include", LINKS["logit"], Scaling.none(1)
+    )
+    query = ClippedGradientAt(
+        setting,
+        alpha=np.zeros(_ROWS),
+        beta=np.ones(1),
+        alpha_scale=0.3 * release.sensitivity,
+        beta_scale=release.sensitivity,
+        release=release,
+    )
+    few = np.array([1.5, 3.5, 7.5])
+    others = Cohort(np.array([[-1.0], [0.0], [1.0]]), few, np.array([True, False, True]))
+    patient = Cohort(np.array([[8.0]]), np.array([10.0]), np.array([False]))
+    return query, others, patient
+
+
+def _clipped_by_row(query: ClippedGradientAt, cohort: Cohort) -> FloatArray:
+    """The wrong way: each row of the stack clipped by itself."""
+    cells = query.agreed.cells(cohort)
+    everybody = np.arange(cohort.patients)
+    slopes = cell_slopes(cells, query.agreed.link, query.point, everybody)
+    bound = query.release.sensitivity
+    summed = np.zeros(query.alpha.size + query.beta.size)
+    for patient, interval in zip(*np.nonzero(slopes), strict=True):
+        row = np.zeros_like(summed)
+        row[interval] = query.alpha_scale
+        row[query.alpha.size :] = query.beta_scale * cells.covariates[patient]
+        row *= slopes[patient, interval]
+        summed += row * min(1.0, bound / float(np.linalg.norm(row)))
+    return np.rint(summed / query.release.resolution) * query.release.resolution

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedcox.cli.audit import FILE, NO_PROOF
+from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
+from fedcox.evaluation.protection import Protection
+from tests.cli.conftest import Files, Run, invented
+
+
+def words(files: Files, *more: str | Path) -> list[str | Path]:
+    given: list[str | Path] = ["audit", files.study, "--data", files.data]
+    return [*given, "--center-column", "hospital", *more]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two attacks are enough to see what is printed and written."""
+    from fedcox.evaluation import audit as module
+    from fedcox.evaluation.attacks.suite import ATTACKS
+
+    chosen = [attack for attack in ATTACKS if "batches of one" in attack.name]
+    chosen += [attack for attack in ATTACKS if "WebDISCO" in attack.name]
+    run = module.audit
+    monkeypatch.setattr(
+        module,
+        "audit",
+        lambda study, centers, policies, watch: run(
+            study, centers, policies, attacks=chosen, watch=watch
+        ),
+    )
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_audit_prints_counts_by_attack_and_protection(files: Files, fedcox: Run) -> None:
+    ended = fedcox(*words(files))
+    assert ended.status == 0
+    for protection in ("none", "limits", "secure sums", "both"):
+        assert protection in ended.out
+    assert "batches of one patient *" in ended.out
+    assert "refused: [questions] allowed" in ended.out
+    assert NO_PROOF in " ".join(ended.out.split())
+    assert "60 patients in 3 centers" in ended.out
+    assert "Not tried: differential privacy" in ended.out
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_audit_shows_no_patients_value(files: Files, fedcox: Run) -> None:
+    marked = invented()
+    marked["age"] = np.linspace(50.123, 80.789, len(marked)).round(5)
+    marked.to_csv(files.data, index=False)
+    run = files.folder / "audit"
+    ended = fedcox(*words(files, "--out", run))
+    told = ended.out + ended.err + (run / FILE).read_text(encoding="utf-8")
+    assert not re.search(r"\d+\.\d{3,}", told)
+    assert not [name for name in marked["patient"] if name in told]
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_folder_holds_one_file_and_is_replaced_only_when_told(
+    files: Files, fedcox: Run
+) -> None:
+    run = files.folder / "audit"
+    assert fedcox(*words(files, "--out", run)).status == 0
+    assert [path.name for path in run.iterdir()] == [FILE]
+    record = json.loads((run / FILE).read_text(encoding="utf-8"))
+    assert record["protections"] == ["none", "limits", "secure sums", "both"]
+    before = files.listing()
+    again = fedcox(*words(files, "--out", run))
+    assert again.status == 2
+    assert "exists already" in again.err
+    assert files.listing() == before
+    assert fedcox(*words(files, "--out", run, "--overwrite")).status == 0
+
+
+@pytest.mark.parametrize(
+    ("protection", "status"), [(Protection.BOTH, 1), (Protection.SECURE_SUMS, 0)]
+)
+def test_a_patient_recovered_under_both_is_status_1(
+    files: Files,
+    fedcox: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    protection: Protection,
+    status: int,
+) -> None:
+    outcomes = {each: Outcome(int(each is protection), 60, 1) for each in Protection}
+    result = Audit(60, 3, tuple(Protection), {}, (AuditedAttack("an attack", False, outcomes),))
+    monkeypatch.setattr("fedcox.evaluation.audit.audit", lambda *_, **__: result)
+    assert fedcox(*words(files)).status == status
+
+
+def test_a_policy_of_a_stranger_is_refused(files: Files, fedcox: Run) -> None:
+    ended = fedcox(*words(files, "--policy", "east=default"))
+    assert ended.status == 2
+    assert "'east' is not among north, south, west" in ended.err
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_centers_own_policy_is_used(files: Files, fedcox: Run) -> None:
+    loose = files.folder / "loose.toml"
+    loose.write_text("[groups]\nbatch = 0\ninterval = 0\nlevel = 0\n", encoding="utf-8")
+    run = files.folder / "audit"
+    fedcox(*words(files, "--policy", loose, "--out", run))
+    record = json.loads((run / FILE).read_text(encoding="utf-8"))
+    (batches,) = [one for one in record["attacks"] if "batches of one" in one["name"]]
+    assert batches["outcomes"]["limits"]["refused"] != "[groups] batch"
+
+
+def test_nothing_is_read_before_the_arguments_are_clear(files: Files, fedcox: Run) -> None:
+    ended = fedcox("audit", files.study)
+    assert ended.status == 2
+    assert "--data FILE, or --center NAME=FILE" in ended.err

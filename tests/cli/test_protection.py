@@ -1,0 +1,171 @@
+"""Protected studies on the command line: what works, and what is refused in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import Outcome, Run
+
+STUDY = """
+[outcome]
+time = "t"
+event = "e"
+
+[covariates]
+age = {{ type = "number", min = 20, max = 100 }}
+sex = {{ type = "category", levels = ["f", "m"], reference = "f" }}
+
+[grid]
+width = 90
+horizon = 900
+
+[solver]
+{solver}
+
+[privacy]
+{privacy}
+"""
+
+
+def write(
+    folder: Path, privacy: str, solver: str = 'method = "newton"', centers: int = 4
+) -> None:
+    rng = np.random.default_rng(4)
+    size = 120 * centers
+    age, male = np.clip(rng.normal(60, 10, size), 20, 100), rng.random(size) < 0.5
+    happens = rng.exponential(500 * np.exp(-0.03 * (age - 60) - 0.4 * male))
+    ends = rng.uniform(100, 1000, size)
+    frame = pd.DataFrame(
+        {
+            "t": np.minimum(happens, ends).round(1) + 0.5,
+            "e": (happens < ends).astype(int),
+            "age": age.round(1),
+            "sex": np.where(male, "m", "f"),
+            "site": np.repeat([f"s{k}" for k in range(centers)], 120),
+        }
+    )
+    frame.to_csv(folder / "all.csv", index=False)
+    (folder / "study.toml").write_text(STUDY.format(solver=solver, privacy=privacy))
+
+
+def fit(fedcox: Run, folder: Path, *options: str) -> Outcome:
+    return fedcox(
+        *("fit", folder / "study.toml", "--data", folder / "all.csv"),
+        *("--center-column", "site", "--out", folder / "run", *options),
+    )
+
+
+def test_secure_sums_under_default_policies(fedcox: Run, tmp_path: Path) -> None:
+    write(tmp_path, "secure_sums = true")
+    done = fit(fedcox, tmp_path, "--policy", "default")
+    assert done.status == 0, done.err
+    found = json.loads((tmp_path / "run" / "fit.json").read_text())
+    assert [row["patients"] for row in found["centers"]] == [None] * 4
+    assert found["patients"] == 480
+    ledger = (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()
+    rows = [json.loads(row) for row in ledger]
+    assert {row["protection"] for row in rows} == {"keys", "masks"}
+    write(tmp_path, "smallest_group = 10\nsmallest_tail = 10")
+    assert fit(fedcox, tmp_path, "--overwrite").status == 0
+    plain = json.loads((tmp_path / "run" / "fit.json").read_text())
+    for ours, theirs in zip(found["coefficients"], plain["coefficients"], strict=True):
+        assert ours["coef"] == pytest.approx(theirs["coef"], rel=1e-6)
+        assert ours["se"] == pytest.approx(theirs["se"], rel=1e-6)
+
+
+def test_two_centers_cannot_have_secure_sums(fedcox: Run, tmp_path: Path) -> None:
+    write(tmp_path, "secure_sums = true", centers=2)
+    refused = fit(fedcox, tmp_path)
+    assert refused.status == 2
+    assert "at least 3 centers" in refused.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_policy_that_the_study_cannot_meet(fedcox: Run, tmp_path: Path) -> None:
+    write(tmp_path, "")
+    (tmp_path / "strict.toml").write_text(
+        '[cohort]\npatients = 500\ncolumns = ["age"]\n', encoding="utf-8"
+    )
+    refused = fit(fedcox, tmp_path, "--policy", f"s1={tmp_path / 'strict.toml'}")
+    assert refused.status == 2
+    assert "s1: [cohort] patients: found 120; at least 500 are needed." in refused.err
+    assert "s1: [cohort] columns: 'sex'" in refused.err
+    assert "s1: [protection] secure_sums" in refused.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_hospital_checks_its_policy_alone(fedcox: Run, tmp_path: Path) -> None:
+    write(tmp_path, "secure_sums = true")
+    words = ("check", tmp_path / "study.toml", "--data", tmp_path / "all.csv", "--policy")
+    (tmp_path / "policy.toml").write_text("[cohort]\npatients = 30\n")
+    allowed = fedcox(*words, tmp_path / "policy.toml")
+    assert allowed.status == 0, allowed.err
+    assert "The policy allows this study" in allowed.out
+    (tmp_path / "policy.toml").write_text("[cohort]\npatients = 3000\n")
+    refused = fedcox(*words, tmp_path / "policy.toml")
+    assert refused.status == 2
+    assert "found 480; at least 3000 are needed" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("policies", "told"),
+    [
+        (["nowhere.toml"], "there is no such policy file"),
+        (["default", "default"], "is there"),
+        (["s9=default"], "'s9' is not among s0, s1, s2, s3"),
+    ],
+)
+def test_policies_that_are_not_clear(
+    fedcox: Run, tmp_path: Path, policies: list[str], told: str
+) -> None:
+    write(tmp_path, "secure_sums = true")
+    options = [word for policy in policies for word in ("--policy", policy)]
+    refused = fit(fedcox, tmp_path, *options)
+    assert refused.status == 2
+    assert told in refused.err
+    assert not (tmp_path / "run").exists()
+
+
+PRIVATE = 'method = "private"\npatients = 480\nsteps = 5'
+EPSILON = "secure_sums = true\n[privacy.differential]\nepsilon = 2.0"
+
+
+def test_an_epsilon_is_spent_once(fedcox: Run, tmp_path: Path) -> None:
+    write(tmp_path, EPSILON, PRIVATE)
+    (tmp_path / "policy.toml").write_text("[differential_privacy]\nepsilon = 3\ndelta = 1e-4\n")
+    options = ("--policy", str(tmp_path / "policy.toml"), "--budget", str(tmp_path / "spent"))
+    done = fit(fedcox, tmp_path, *options)
+    assert done.status == 0, done.err
+    assert "differential privacy" in done.out
+    again = fit(fedcox, tmp_path, *options, "--overwrite")
+    assert again.status == 2
+    assert "privacy budget does not cover this study" in again.err
+    assert "of 3 is spent" in again.err
+    assert (tmp_path / "run" / "fit.json").exists()  # the first run is as it was
+
+
+def test_a_budget_without_noise_is_a_mistake(fedcox: Run, tmp_path: Path) -> None:
+    write(tmp_path, "secure_sums = true")
+    refused = fit(fedcox, tmp_path, "--budget", str(tmp_path / "spent"))
+    assert refused.status == 2
+    assert "for studies under differential privacy" in refused.err
+
+
+def test_a_column_too_large_for_the_masks_is_told_without_its_values(
+    fedcox: Run, tmp_path: Path
+) -> None:
+    write(tmp_path, "secure_sums = true")
+    text = (tmp_path / "study.toml").read_text()
+    (tmp_path / "study.toml").write_text(text.replace(", min = 20, max = 100", ""))
+    frame = pd.read_csv(tmp_path / "all.csv")
+    frame["age"] *= 1e17
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    refused = fit(fedcox, tmp_path)
+    assert refused.status == 2
+    assert "out of range" in refused.err
+    assert not (tmp_path / "run").exists()

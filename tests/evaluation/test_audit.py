@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from fedcox.analysis.study import Study
+from fedcox.errors import RefusedError, SecureSumError
+from fedcox.evaluation.attacks.scene import Attack
+from fedcox.evaluation.attacks.suite import ATTACKS
+from fedcox.evaluation.audit import Audit, audit, rule_of
+from fedcox.evaluation.protection import Protection
+from fedcox.federation.center import Center
+from fedcox.privacy.policy import Policy
+from fedcox.survival.cohort import Cohort
+from tests.evaluation.attacks.invented_studies import categories, heavy_tailed, sparse_tail
+
+#: Studies that are easy to read without protection, each in its own way.
+HARD = {
+    "sparse tail": sparse_tail(180, 5, seed=4, centers=3),
+    "heavy-tailed covariates": heavy_tailed(300, 5, seed=1, centers=3),
+    "categories": categories(240, 6, seed=2, centers=3),
+    "many columns": sparse_tail(450, 30, seed=6, centers=3),
+    "small centers": sparse_tail(130, 4, seed=7, centers=5),
+}
+
+
+def study(cohorts: Mapping[str, Cohort], link: str = "cloglog", **tables: object) -> Study:
+    columns = next(iter(cohorts.values())).columns
+    return Study(
+        outcome={"time": "time", "event": "event"},
+        covariates=[f"x{number}" for number in range(columns)],
+        grid={"width": 0.05, "horizon": 4.0},
+        model={"link": link},
+        **tables,
+    )
+
+
+def audited(
+    cohorts: Mapping[str, Cohort],
+    *protections: Protection,
+    link: str = "cloglog",
+    attacks: Sequence[Attack] = ATTACKS,
+) -> Audit:
+    centers = [Center(name, cohort) for name, cohort in cohorts.items()]
+    return audit(study(cohorts, link), centers, protections=protections, attacks=attacks)
+
+
+def named(*names: str) -> list[Attack]:
+    return [attack for attack in ATTACKS if attack.name in names]
+
+
+def found(result: Audit, protection: Protection) -> dict[str, int]:
+    return {attack.name: attack.outcomes[protection].recovered for attack in result.attacks}
+
+
+@pytest.mark.parametrize(
+    ("name", "link"),
+    [
+        ("sparse tail", "logit"),
+        ("sparse tail", "cloglog"),
+        ("heavy-tailed covariates", "logit"),
+        ("heavy-tailed covariates", "cloglog"),
+        ("categories", "cloglog"),
+        ("many columns", "cloglog"),
+        ("small centers", "cloglog"),
+    ],
+)
+def test_a_study_under_the_default_protection_gives_no_patient_away(
+    name: str, link: str
+) -> None:
+    result = audited(HARD[name], Protection.BOTH, link=link)
+    assert {
+        what: count for what, count in found(result, Protection.BOTH).items() if count
+    } == {}
+
+
+@pytest.mark.parametrize("method", ["newton", "lbfgs", "adam"])
+def test_whatever_the_solver_the_default_protection_gives_no_patient_away(method: str) -> None:
+    settings: dict[str, object] = {"method": method}
+    if method == "adam":
+        settings |= {"steps": 190, "learning_rate": 0.05}
+    centers = [Center(name, cohort) for name, cohort in HARD["sparse tail"].items()]
+    result = audit(
+        study(HARD["sparse tail"], solver=settings),
+        centers,
+        protections=[Protection.BOTH],
+        attacks=[attack for attack in ATTACKS if not attack.active],
+    )
+    assert result.recovered(Protection.BOTH) == 0
+
+
+def test_without_protection_every_kind_of_attack_finds_somebody() -> None:
+    result = audited(HARD["sparse tail"], Protection.NONE)
+    counts = found(result, Protection.NONE)
+    nobody = {name for name, count in counts.items() if not count}
+    # This study asks for no batch, and no center of it is small.
+    assert nobody == {"batches of the fit", "solving for a small center"}
+    assert counts["risk-set sums, as WebDISCO sends them"] > 0.6 * result.patients
+
+
+def test_secure_sums_alone_stop_neither_the_tail_nor_a_cheating_coordinator() -> None:
+    chosen = named("peeling the tail of the fit", "batches of one patient")
+    result = audited(HARD["sparse tail"], Protection.SECURE_SUMS, attacks=chosen)
+    counts = found(result, Protection.SECURE_SUMS)
+    assert counts["peeling the tail of the fit"] >= 1
+    assert counts["batches of one patient"] >= 30
+
+
+def test_the_default_limits_name_the_rule_by_which_they_refuse() -> None:
+    chosen = named(
+        "peeling the tail of the fit",
+        "batches of one patient",
+        "risk-set sums, as WebDISCO sends them",
+    )
+    result = audited(HARD["sparse tail"], Protection.LIMITS, attacks=chosen)
+    refused = {each.name: each.outcomes[Protection.LIMITS].refused for each in result.attacks}
+    assert refused["batches of one patient"] == "[questions] allowed"
+    assert refused["peeling the tail of the fit"] == "[groups] interval"
+    assert refused["risk-set sums, as WebDISCO sends them"] == "[questions] allowed"
+
+
+def test_a_policy_without_limits_protects_nobody() -> None:
+    cohorts = HARD["sparse tail"]
+    centers = [Center(name, cohort) for name, cohort in cohorts.items()]
+    policies = {name: Policy.without_limits() for name in cohorts}
+    chosen = named("peeling the tail of the fit", "batches of one patient")
+    result = audit(
+        study(cohorts), centers, policies, protections=[Protection.LIMITS], attacks=chosen
+    )
+    counts = found(result, Protection.LIMITS)
+    assert counts["batches of one patient"] >= 30
+    assert counts["peeling the tail of the fit"] >= 1
+
+
+def test_noise_gives_nothing_exact_and_its_epsilon_stands() -> None:
+    cohorts = {
+        name: Cohort(np.clip(own.covariates, -2.0, 2.0), own.time, own.event)
+        for name, own in HARD["sparse tail"].items()
+    }
+    columns = next(iter(cohorts.values())).columns
+    private = Study(
+        outcome={"time": "time", "event": "event"},
+        covariates={
+            f"x{number}": {"type": "number", "min": -2, "max": 2} for number in range(columns)
+        },
+        grid={"width": 0.5, "horizon": 2},
+        solver={"method": "private", "patients": 180},
+        privacy={"differential": {"epsilon": 3.0}},
+    )
+    centers = [Center(name, cohort) for name, cohort in cohorts.items()]
+    chosen = named("peeling the tail of the fit", "one-hot alpha")
+    result = audit(private, centers, protections=[Protection.NOISE], attacks=chosen)
+    assert result.recovered(Protection.NOISE) == 0
+    assert result.noise is not None
+    assert result.noise.claimed == pytest.approx(3.0, rel=1e-3)
+    assert 0.5 < result.noise.lower_bound <= result.noise.claimed
+    peeling = next(each for each in result.attacks if each.name.startswith("peeling"))
+    assert peeling.outcomes[Protection.NOISE].refused is None  # it was tried
+
+
+def test_what_a_study_cannot_have_is_left_out_with_the_reason() -> None:
+    cohorts = sparse_tail(60, 3, seed=0, centers=2)
+    centers = [Center(name, cohort) for name, cohort in cohorts.items()]
+    result = audit(study(cohorts), centers, attacks=ATTACKS[:1])
+    assert result.protections == (Protection.NONE, Protection.LIMITS)
+    assert "3 centers" in result.left_out[Protection.BOTH]
+    assert "privacy.differential" in result.left_out[Protection.NOISE]
+    assert result.recovered(Protection.BOTH) == 0
+
+
+def test_the_record_holds_counts_and_names_alone() -> None:
+    chosen = named("batches of one patient", "a finer grid")
+    result = audited(HARD["small centers"], Protection.NONE, attacks=chosen)
+    record = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert record["patients"] == 130
+    assert len(record["attacks"]) == 2
+    for attack in record["attacks"]:
+        for outcome in attack["outcomes"].values():
+            assert set(outcome) == {"recovered", "attacked", "claimed", "refused"}
+            assert isinstance(outcome["recovered"], int)
+            assert 0 <= outcome["recovered"] <= outcome["claimed"]
+
+
+def test_a_rule_is_named_without_what_was_found() -> None:
+    fault = "[groups] interval: the smallest has 3 patients; at least 5 are needed."
+    assert rule_of(RefusedError("No.", [fault])) == "[groups] interval"
+    assert rule_of(SecureSumError("No sum. Try again.", [])) == "No sum"
