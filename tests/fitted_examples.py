@@ -15,6 +15,7 @@ from fedcox.analysis.fitted import (
     CenterRow,
     Coefficient,
     FittedStudy,
+    Guarantee,
     Notice,
     RoundRow,
 )
@@ -43,6 +44,8 @@ sex = { type = "category", levels = ["male", "female"], reference = "male" }
 width = 30
 horizon = 1080
 """
+
+PUBLIC_WEIGHT_LOSS = '"wt.loss" = { type = "number", min = -30, max = 70 }'
 
 
 def estimated(name: str, coef: float, se: float, *, mean: float, sd: float) -> Coefficient:
@@ -150,6 +153,84 @@ def many_centers(centers: int = 1000) -> FittedStudy:
     return fitted_study(_numbers_study(["age"]), rows, ends, centers=centers, patients=20_000)
 
 
+def under_secure_sums(fitted: FittedStudy) -> FittedStudy:
+    """The same fit where only sums over centers were seen."""
+    return replace(
+        fitted,
+        centers=tuple(CenterRow(row.name) for row in fitted.centers),
+        concordance=None,
+        ledger=tuple(
+            replace(
+                row,
+                query={"longest follow-up": "last interval"}.get(row.query, row.query),
+                bytes_up=row.bytes_up + 40,
+                protection="masks",
+                smallest_group={"longest follow-up": 1, "covariate sums": None}.get(
+                    row.query, 11
+                ),
+            )
+            for row in fitted.ledger
+        ),
+    )
+
+
+def under_differential_privacy(
+    fitted: FittedStudy, *, epsilon: float = 1.0, masked: bool = True, sampling: float = 1.0
+) -> FittedStudy:
+    """The same coefficients where all that was seen were noisy sums."""
+    columns, steps = len(fitted.coefficients), 100
+    numbers = len(fitted.baseline) + columns
+    ledger = tuple(
+        LedgerRow(
+            step,
+            row.name,
+            "clipped gradient" + (" of a sample" if sampling < 1 else ""),
+            numbers,
+            8 * numbers,
+            numbers + 7,
+            8 * (numbers + 7),
+            "masks and noise" if masked else "noise",
+            None,
+            epsilon,
+        )
+        for step in range(1, steps + 1)
+        for row in fitted.centers
+    )
+    return replace(
+        fitted,
+        centers=tuple(CenterRow(row.name) for row in fitted.centers),
+        patients=None,
+        events=None,
+        coefficients=tuple(
+            replace(row, se=None, z=None, p=None, ratio_low=None, ratio_high=None)
+            for row in fitted.coefficients
+        ),
+        baseline=tuple(replace(row, at_risk=None, events=None) for row in fitted.baseline),
+        log_likelihood=math.nan,
+        null_log_likelihood=math.nan,
+        likelihood_ratio=None,
+        converged=False,
+        rounds=steps,
+        bytes_up=sum(row.bytes_up for row in ledger),
+        bytes_down=sum(row.bytes_down for row in ledger),
+        concordance=None,
+        convergence=tuple(RoundRow(step, math.nan, None) for step in range(1, steps + 1)),
+        ledger=ledger,
+        guarantee=Guarantee(epsilon, 1e-5, steps, 38.25, sampling, masked),
+    )
+
+
+def secure_sums() -> FittedStudy:
+    """The lung study under masks."""
+    return under_secure_sums(lung())
+
+
+def differentially_private() -> FittedStudy:
+    """The lung study under masks and noise, on public ranges."""
+    text = LUNG.replace('"wt.loss" = { type = "number" }', PUBLIC_WEIGHT_LOSS)
+    return under_differential_privacy(replace(lung(), study=Study.parse(text)))
+
+
 def fitted_study(
     text: str,
     coefficients: tuple[Coefficient, ...],
@@ -186,6 +267,8 @@ def fitted_study(
             )
             for i, name in enumerate(names)
         ),
+        patients=int(sizes.sum()),
+        events=int(events.sum()),
         edges=ends,
         link=link,
         ratio_name="hazard ratio" if link == "cloglog" else "hazard odds ratio",
@@ -243,8 +326,18 @@ def _ledger(names: list[str], intervals: int, columns: int) -> tuple[LedgerRow, 
         (2, "covariate sums", 2 * columns, 0),
         *((2 + i, "hessian", curvature, intervals + columns) for i in range(1, 6)),
     ]
+    groups = {"longest follow-up": 1, "interval counts": 2, "hessian": 2}
     return tuple(
-        LedgerRow(number, name, query, up, 8 * up, down, 8 * down)
+        LedgerRow(
+            number,
+            name,
+            query,
+            up,
+            8 * up,
+            down,
+            8 * down,
+            smallest_group=groups.get(query),
+        )
         for number, query, up, down in asked
         for name in names
     )

@@ -51,3 +51,9 @@ def test_one_round_of_constant_loss_has_an_axis() -> None:
 
 def test_no_rounds_no_figure() -> None:
     assert convergence_figure(examples.nothing_estimable()) is None
+
+
+def test_under_noise_there_is_no_figure_whatever_the_rounds_say() -> None:
+    fitted = examples.differentially_private()
+    assert convergence_figure(fitted) is None
+    assert convergence_figure(replace(fitted, convergence=examples.lung().convergence)) is None

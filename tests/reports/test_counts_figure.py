@@ -7,14 +7,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcox.analysis.fitted import CenterRow
-from fedcox.reports.counts_figure import MOST_COLUMNS, center_bars, heat_map, joined_columns
+from fedcox.analysis.fitted import CenterRow, FittedStudy
+from fedcox.reports.center_choice import choose_centers
+from fedcox.reports.counts_figure import (
+    MOST_COLUMNS,
+    CenterBars,
+    HeatMap,
+    center_bars,
+    heat_map,
+    joined_columns,
+)
 from fedcox.reports.study_report import report_html
 from tests import fitted_examples as examples
 
 
 def whole(text: str) -> int:
     return int(text.replace(",", ""))
+
+
+def heat_of(fitted: FittedStudy) -> HeatMap:
+    heat = heat_map(fitted)
+    assert heat is not None
+    return heat
+
+
+def bars_of(fitted: FittedStudy) -> CenterBars:
+    bars = center_bars(fitted)
+    assert bars is not None
+    return bars
 
 
 @pytest.mark.parametrize("intervals", [1, 2, 12, 13, 36, 365, 28_000])
@@ -36,7 +56,7 @@ def test_event_times_are_joined_by_time() -> None:
 
 def test_joining_loses_no_event() -> None:
     fitted = examples.every_event_time(3000, centers=3)
-    heat = heat_map(fitted)
+    heat = heat_of(fitted)
     for row, center in zip(heat.rows, fitted.centers, strict=True):
         assert sum(whole(cell.events) for cell in row.cells) == center.events
         assert whole(row.cells[0].at_risk) == center.patients
@@ -46,7 +66,7 @@ def test_joining_loses_no_event() -> None:
 
 def test_a_thousand_centers_are_the_largest_and_a_sum() -> None:
     fitted = examples.many_centers()
-    bars, heat = center_bars(fitted), heat_map(fitted)
+    bars, heat = bars_of(fitted), heat_of(fitted)
     assert len(bars.bars) == 20
     assert bars.rest is not None
     assert bars.rest.name == heat.rows[-1].name == "980 smaller centers"
@@ -57,7 +77,7 @@ def test_a_thousand_centers_are_the_largest_and_a_sum() -> None:
 
 
 def test_few_centers_keep_their_order_and_the_largest_has_the_longest_bar() -> None:
-    bars = center_bars(examples.lung())
+    bars = bars_of(examples.lung())
     assert [bar.name for bar in bars.bars] == [f"Hospital {i}" for i in range(1, 6)]
     assert max(bar.bar for bar in bars.bars) == 100.0
     assert bars.rest is None
@@ -67,9 +87,9 @@ def test_few_centers_keep_their_order_and_the_largest_has_the_longest_bar() -> N
 def test_an_empty_center_has_an_empty_bar() -> None:
     empty = CenterRow("Closed ward", 0, 0, {}, [0.0] * 36, [0] * 36)
     fitted = replace(examples.lung(), centers=(*examples.lung().centers, empty))
-    bar = center_bars(fitted).bars[-1]
+    bar = bars_of(fitted).bars[-1]
     assert (bar.bar, bar.event_bar, bar.share) == (0.0, 0.0, "–")
-    assert heat_map(fitted).rows[-1].cells[0].heat == 0
+    assert heat_of(fitted).rows[-1].cells[0].heat == 0
 
 
 def test_centers_that_told_no_intervals_leave_the_total() -> None:
@@ -78,12 +98,45 @@ def test_centers_that_told_no_intervals_leave_the_total() -> None:
         replace(center, interval_events=None, interval_at_risk=None)
         for center in fitted.centers
     )
-    heat = heat_map(replace(fitted, centers=silent))
+    heat = heat_of(replace(fitted, centers=silent))
     assert heat.rows == ()
     assert "counts per center were not kept" in report_html(replace(fitted, centers=silent))
     assert sum(whole(cell.events) for cell in heat.total.cells) == fitted.events
 
 
 def test_small_cells_are_pointed_out() -> None:
-    assert heat_map(examples.lung()).small_cells
-    assert not heat_map(examples.nothing_estimable()).small_cells
+    assert heat_of(examples.lung()).small_cells
+    assert not heat_of(examples.nothing_estimable()).small_cells
+
+
+@pytest.mark.parametrize("centers", [5, 1000])
+def test_under_secure_sums_there_are_totals_alone(centers: int) -> None:
+    plain = examples.many_centers(centers)
+    fitted = examples.under_secure_sums(plain)
+    assert center_bars(fitted) is None
+    heat = heat_of(fitted)
+    assert heat.rows == ()
+    assert heat.total == heat_of(plain).total
+    assert sum(whole(cell.events) for cell in heat.total.cells) == plain.events
+
+
+def test_small_cells_of_the_total_are_pointed_out_too() -> None:
+    fitted = examples.secure_sums()
+    assert not heat_of(fitted).small_cells
+    last = replace(fitted.baseline[33], at_risk=4.0)
+    thin = replace(fitted, baseline=(*fitted.baseline[:33], last, *fitted.baseline[34:]))
+    assert heat_of(thin).small_cells
+
+
+def test_under_differential_privacy_nothing_is_counted() -> None:
+    fitted = examples.differentially_private()
+    assert center_bars(fitted) is None
+    assert heat_map(fitted) is None
+
+
+def test_centers_of_unknown_size_keep_their_order() -> None:
+    known, unknown = examples.many_centers(30), examples.many_centers(30)
+    choice = choose_centers(examples.under_secure_sums(unknown).centers)
+    assert [row.name for row in choice.shown] == [row.name for row in known.centers[:20]]
+    assert choice.rest_name == "10 more centers"
+    assert choose_centers(known.centers).rest_name == "10 smaller centers"

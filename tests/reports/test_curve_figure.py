@@ -102,7 +102,7 @@ def test_numbers_at_risk_are_those_at_the_start_of_the_next_interval() -> None:
     assert axis.ticks[1].label == "240"
     assert axis.at_risk[0] == f"{fitted.baseline[0].at_risk:,.0f}"
     assert axis.at_risk[1] == f"{fitted.baseline[8].at_risk:,.0f}"
-    assert axis.events[1] == str(sum(row.events for row in fitted.baseline[:8]))
+    assert axis.events[1] == str(sum(row.events or 0 for row in fitted.baseline[:8]))
 
 
 def test_the_thin_tail_begins_where_fewer_than_ten_are_at_risk() -> None:
@@ -112,6 +112,28 @@ def test_the_thin_tail_begins_where_fewer_than_ten_are_at_risk() -> None:
         replace(row, at_risk=9.0) if row.interval_end > 540 else row for row in fitted.baseline
     ]
     assert time_axis(replace(fitted, baseline=tuple(tail))).few_from == 50.0
+
+
+def test_without_counts_the_axis_has_ticks_alone() -> None:
+    axis = time_axis(examples.differentially_private())
+    assert axis.ticks == time_axis(examples.lung()).ticks
+    assert (axis.at_risk, axis.events, axis.few_from) == ((), (), None)
+
+
+def test_under_noise_the_first_levels_are_drawn_since_none_is_known_to_be_common() -> None:
+    levels = [f"region {i}" for i in range(20)]
+    text = (
+        '[outcome]\ntime = "t"\nevent = "e"\n[grid]\nwidth = 1\n[covariates.region]\n'
+        f'type = "category"\nlevels = {json.dumps(levels)}\nreference = "region 0"\n'
+    )
+    rows = tuple(
+        examples.indicator(f"region_{level}", 0.1, 0.2, share=0.01 * (i + 1))
+        for i, level in enumerate(levels[1:])
+    )
+    fitted = examples.fitted_study(text, rows, np.arange(1.0, 5.0))
+    (panel,) = group_panels(examples.under_differential_privacy(fitted))
+    assert panel.curves[-1].label == "region 7"
+    assert "The 7 first levels; 12 more in the table." in panel.remark
 
 
 def test_the_average_curve_exists_without_any_coefficient() -> None:

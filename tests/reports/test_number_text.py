@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedcox.reports.number_text import (
+    bound_text,
     bytes_text,
     count_text,
+    one_in_text,
     p_text,
     percent_text,
     power_text,
@@ -122,3 +126,37 @@ def test_differences_have_a_sign_unless_they_round_to_zero(
     value: float | None, text: str
 ) -> None:
     assert signed_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0, "1"),
+        (0.99987, "1"),
+        (1.001, "1.01"),
+        (2.71828, "2.72"),
+        (0, "0"),
+        (22026.5, "22,100"),
+    ],
+)
+def test_a_bound_is_rounded_up(value: float, text: str) -> None:
+    assert bound_text(value) == text
+
+
+@given(st.floats(1e-6, 1e6))
+def test_a_printed_bound_still_holds(value: float) -> None:
+    assert float(bound_text(value).replace(",", "")) >= value * (1 - 1e-11)
+
+
+@pytest.mark.parametrize(
+    ("chance", "text"),
+    [(1e-5, "1 in 100,000"), (3e-6, "1 in 333,000"), (0.01, "1 in 100"), (0, "nothing")],
+)
+def test_a_small_chance_is_one_in_so_many(chance: float, text: str) -> None:
+    assert one_in_text(chance) == text
+
+
+@given(st.floats(1e-12, 0.1))
+def test_a_small_chance_is_never_made_smaller(chance: float) -> None:
+    many = float(one_in_text(chance).removeprefix("1 in ").replace(",", ""))
+    assert 1 / many >= chance * (1 - 1e-11)

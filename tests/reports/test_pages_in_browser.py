@@ -12,9 +12,13 @@ import pytest
 from fedcox.evaluation.reproduction import Claim
 from fedcox.reports.appendix_page import appendix_html
 from fedcox.reports.communication_page import communication_html
+from fedcox.reports.compression_page import compression_html
 from fedcox.reports.evaluation_page import evaluation_html
+from fedcox.reports.privacy_page import privacy_html
 from tests import evaluation_examples as examples
+from tests.evaluation.test_paper_privacy import example as privacy_example
 from tests.reports.browser import CHROMIUM, DESK, PHONE, brightness, browse, measure
+from tests.reports.test_compression_page import example as compression_example
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
@@ -33,6 +37,8 @@ def pages() -> dict[str, str]:
         "own study": evaluation_html(examples.own_study()),
         "communication": communication_html(examples.communication(), command="fedcox"),
         "appendix": appendix_html(examples.appendix(), command="fedcox"),
+        "compression": compression_html(compression_example(), command="fedcox"),
+        "privacy": privacy_html(privacy_example(), command="fedcox"),
     }
 
 
@@ -61,7 +67,8 @@ def test_no_two_labels_of_an_axis_overlap(light: list[dict[str, Any]]) -> None:
 def test_everything_is_drawn(light: list[dict[str, Any]]) -> None:
     for page in light:
         dots = {"two splits": 200 - 4, "four cancers": 4 * 3 * 9, "own study": 10}
-        curves = {"communication": 2 * (4 + 5), "appendix": 4 * 6}
+        curves = {"communication": 2 * (4 + 5), "appendix": 4 * 6, "compression": 2 * 7}
+        curves["privacy"] = 2 * 4
         assert page["dots"] == dots.get(page["name"], 0)
         assert page["curves"] == curves.get(page["name"], 0)
 
@@ -80,6 +87,8 @@ def test_lines_of_messages_are_told_apart_without_colour(light: list[dict[str, A
     for page in light:
         if page["name"] == "communication":
             assert [len(set(dashes)) for dashes in page["dashes"]] == [4, 5]
+        if page["name"] == "compression":
+            assert [len(set(dashes)) for dashes in page["dashes"]] == [7]
 
 
 def test_the_pages_make_no_request(light: list[dict[str, Any]]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from rich.console import Console, RenderableType
 
 from fedcox.analysis.fitted import Notice
-from fedcox.reports.ratio_rows import footer_lines, ratio_rows
-from fedcox.reports.ratio_table import ratio_table, warnings_panel
+from fedcox.errors import FedcoxWarning
+from fedcox.reports.ratio_rows import footer_lines, ratio_rows, warning_title
+from fedcox.reports.ratio_table import guarantee_panel, ratio_table, warnings_panel
 from fedcox.reports.study_report import report_html
 from tests import fitted_examples as examples
 
@@ -89,7 +91,48 @@ def test_warnings_stand_in_a_panel_in_plain_words() -> None:
     assert "A coefficient without a limit. [b] grows." in text
 
 
+@pytest.mark.parametrize("warning", FedcoxWarning.__subclasses__())
+def test_every_warning_has_a_title_in_plain_words(warning: type[FedcoxWarning]) -> None:
+    assert " " in warning_title(warning.__name__)
+
+
 def test_nothing_stands_out_in_a_fit_that_did_not_converge() -> None:
     fitted = examples.lung()
     assert any(row.clear for row in ratio_rows(fitted))
     assert not any(row.clear for row in ratio_rows(replace(fitted, converged=False)))
+
+
+def test_under_secure_sums_the_footer_has_totals_and_says_what_was_seen() -> None:
+    plain, secure = examples.lung(), examples.secure_sums()
+    text = "\n".join(footer_lines(secure))
+    assert f"{plain.patients:,} patients, {plain.events} events, 5 centers" in text
+    assert "concordance not computed: it compares patients of different centers" in text
+    assert "secure sums: nothing of a single center was seen" in text
+    assert "secure sums" not in "\n".join(footer_lines(plain))
+    assert guarantee_panel(secure) is None
+
+
+def test_under_noise_the_table_has_ratios_without_any_inference() -> None:
+    text = printed(ratio_table(examples.differentially_private()))
+    line = next(line for line in text.splitlines() if "ph.ecog_2" in line)
+    assert [part.strip() for part in line.split("│")[1:-1]] == ["ph.ecog_2", "2.50", "0.918"]
+    for word in ("interval ", " p ", "(se)", "patient", "event", "concordance", "None", "nan"):
+        assert word not in text
+    assert "5 centers, 36 intervals" in text
+    assert "100 noisy sums used, as planned" in text
+    assert not any(row.clear for row in ratio_rows(examples.differentially_private()))
+
+
+def test_under_noise_a_column_left_out_keeps_its_word() -> None:
+    text = printed(ratio_table(examples.under_differential_privacy(examples.wide())))
+    assert "aliased" in next(line for line in text.splitlines() if "gene <3>" in line)
+
+
+def test_a_panel_says_what_is_promised_and_why_there_is_no_test() -> None:
+    panel = guarantee_panel(examples.differentially_private())
+    assert panel is not None
+    text = " ".join(printed(panel).replace("│", " ").split())
+    assert "epsilon 1, delta 1 in 100,000" in text
+    assert "right in at most 73.2 % of cases" in text
+    assert "every other study or run on the same patients adds" in text
+    assert "would be too narrow" in text

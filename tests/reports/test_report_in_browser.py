@@ -12,7 +12,7 @@ import pytest
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.study_report import report_html
 from tests import fitted_examples as examples
-from tests.reports.browser import CHROMIUM, brightness, browse, measure
+from tests.reports.browser import CHROMIUM, DESK, brightness, browse, measure
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
@@ -21,7 +21,16 @@ SHAPES: dict[str, Callable[[], FittedStudy]] = {
     "sixty covariates": examples.wide,
     "separated": examples.separated,
     "a thousand centers": examples.many_centers,
+    "secure sums": examples.secure_sums,
+    "differential privacy": examples.differentially_private,
 }
+RATIOS = {"lung": 6, "sixty covariates": 58, "separated": 2, "a thousand centers": 1}
+LEDGER = {
+    "Questions asked of the centers",
+    "Numbers and bytes per center",
+    "Numbers per center and question",
+}
+POINTS = {**RATIOS, "secure sums": 6, "differential privacy": 6}
 
 
 def pages() -> dict[str, str]:
@@ -45,11 +54,25 @@ def test_nothing_is_wider_than_the_screen(light: list[dict[str, Any]]) -> None:
         assert page["height"] > 1000
 
 
-def test_every_ratio_has_its_bar_and_the_curves_are_drawn(light: list[dict[str, Any]]) -> None:
+def test_every_ratio_has_its_point_and_the_curves_are_drawn(
+    light: list[dict[str, Any]],
+) -> None:
     for page in light:
-        expected = {"lung": 6, "sixty covariates": 58, "separated": 2, "a thousand centers": 1}
-        assert page["bars"] == expected[page["name"]]
+        name = page["name"]
+        assert page["points"] == POINTS[name]
+        assert page["bars"] == (0 if name == "differential privacy" else POINTS[name])
         assert page["curves"] >= 2
+
+
+def test_the_ledgers_tables_fit_a_desk(light: list[dict[str, Any]]) -> None:
+    for page in light:
+        if page["width"] == DESK:
+            assert not LEDGER & {*page["wide"]}, page
+
+
+def test_no_two_labels_of_an_axis_overlap(light: list[dict[str, Any]]) -> None:
+    for page in light:
+        assert page["overlaps"] == [], page
 
 
 def test_the_page_makes_no_request(light: list[dict[str, Any]]) -> None:
@@ -67,9 +90,10 @@ def test_the_page_follows_the_readers_dark_or_light(
         assert brightness(page["ink"]) > 200
 
 
-def test_the_page_prints(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["lung", "secure sums", "differential privacy"])
+def test_the_page_prints(name: str, tmp_path: Path) -> None:
     address = tmp_path / "report.html"
-    address.write_text(report_html(examples.lung()), encoding="utf-8")
+    address.write_text(report_html(SHAPES[name]()), encoding="utf-8")
     browse(tmp_path, address, f"--print-to-pdf={tmp_path / 'report.pdf'}")
     pdf = (tmp_path / "report.pdf").read_bytes()
     assert pdf.startswith(b"%PDF")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
-from fedcox.analysis.fitted import FittedStudy, Notice
+from fedcox.analysis.fitted import FittedStudy, Guarantee, Notice
 from fedcox.errors import OutputError
+from fedcox.federation.ledger import LedgerRow
+from fedcox.reports.guarantee_words import promises
+from fedcox.reports.protection_words import NO_COUNTS, SUMS_ONLY
 from fedcox.reports.study_report import report_html, write_report
 from tests import fitted_examples as examples
 from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
@@ -22,8 +27,24 @@ SHAPES: dict[str, Callable[[], FittedStudy]] = {
     "separated": examples.separated,
     "every event time": examples.every_event_time,
     "a thousand centers": examples.many_centers,
+    "secure sums": examples.secure_sums,
+    "secure sums of a thousand centers": lambda: examples.under_secure_sums(
+        examples.many_centers()
+    ),
+    "secure sums without ledger": lambda: replace(examples.secure_sums(), ledger=()),
+    "differential privacy": examples.differentially_private,
+    "differential privacy by each center": lambda: examples.under_differential_privacy(
+        examples.wide(), epsilon=8.0, masked=False, sampling=0.1
+    ),
+    "differential privacy without ledger": lambda: replace(
+        examples.under_differential_privacy(examples.many_centers()), ledger=()
+    ),
     "no ledger": lambda: replace(examples.lung(), ledger=(), convergence=()),
 }
+
+
+def section(page: str, name: str) -> str:
+    return page.split(f'<section id="{name}"')[1].split("</section>")[0]
 
 
 @pytest.fixture(params=SHAPES, scope="module")
@@ -43,6 +64,11 @@ def test_the_page_loads_nothing(page: str) -> None:
 
 def test_no_drawing_holds_nan_or_infinity(page: str) -> None:
     check_drawings(page)
+
+
+def test_nothing_unknown_is_printed_as_a_number(page: str) -> None:
+    body = page.split("</style>")[1]
+    assert re.findall(r"\b(?:None|nan|NaN|inf|True|False)\b", body) == []
 
 
 def test_the_page_stays_small(page: str) -> None:
@@ -91,6 +117,68 @@ def test_the_page_promises_no_privacy() -> None:
     assert "is not in the ledger" in page
 
 
+def test_under_secure_sums_the_page_says_what_was_seen() -> None:
+    page = report_html(examples.secure_sums())
+    assert escape(SUMS_ONLY) in page
+    assert "fitted on masked sums over 5 centers" in page
+    assert "not a guarantee of privacy" in page
+    assert "left out" not in page
+    assert "neither masked" not in page
+    assert "counts per center were not kept" not in page
+    assert "it compares patients of different centers" in page
+    assert "<dt>Concordance</dt>" not in page
+    assert '<th scope="col">smallest group</th>' in page
+    assert 'aria-label="Patients and events per center"' not in page
+
+
+def test_under_secure_sums_all_that_is_about_the_whole_stays() -> None:
+    plain, secure = report_html(examples.lung()), report_html(examples.secure_sums())
+    for part in ("ratios", "curves", "convergence"):
+        assert section(secure, part) == section(plain, part)
+
+
+def test_under_differential_privacy_a_box_comes_before_the_ratios() -> None:
+    page = report_html(examples.differentially_private())
+    assert page.index('id="promise"') < page.index('id="ratios"')
+    for part in promises(Guarantee(1.0, 1e-5, 100, 38.25, 1.0, masked=True)):
+        assert str(escape(part.text)) in page
+    assert 'id="promise"' not in report_html(examples.secure_sums())
+    assert "fitted on noisy, masked sums over 5 centers" in page
+
+
+def test_under_differential_privacy_no_test_no_count_and_no_mean_is_shown() -> None:
+    page = report_html(examples.differentially_private())
+    assert escape(NO_COUNTS) in page
+    for words in (
+        "95 % interval</th>",
+        ">p</th>",
+        "coef (se)",
+        "<dt>p</dt>",
+        "<dt>Concordance</dt>",
+        "<dt>95 % interval</dt>",
+        "Patients at risk",
+        "Events over time",
+        "Events so far",
+        "smallest p-values",
+        "of patients</span>",
+        "mean 62.4",
+        "average patient</h3>",
+        "not converged",
+    ):
+        assert words not in page
+    assert "Points stand without intervals" in page
+    assert "per unit · 0 to 120 in the study" in page
+    assert "How far noise, and the cutting of patients" in page
+
+
+def test_an_unprotected_reply_is_not_passed_over() -> None:
+    fitted = examples.differentially_private()
+    bare = LedgerRow(101, "Hospital 1", "interval counts", 72, 576, 2, 16)
+    page = report_html(replace(fitted, ledger=(*fitted.ledger, bare)))
+    assert "Less protected than that, and not covered by it: interval counts." in page
+    assert "Less protected" not in report_html(fitted)
+
+
 def test_the_study_file_and_versions_are_there_to_reproduce() -> None:
     page = report_html(replace(examples.lung(), command="fedcox fit study.toml --out RUN"))
     assert "# The lung study over five hospitals." in page
@@ -103,15 +191,18 @@ def test_what_the_data_cannot_say_is_said() -> None:
     assert "gene &lt;3&gt; &amp; co repeats what other columns already say" in page
     assert "gene &lt;4&gt; &amp; co has the same value for every patient" in page
     assert "Nothing is known beyond 360 days" in page
-    few = replace(
-        examples.lung(),
-        centers=tuple(replace(center, events=2) for center in examples.lung().centers),
-    )
+    few = replace(examples.lung(), events=10)
     assert "10 events are few for 6 coefficients" in report_html(few)
 
 
 def test_a_fit_read_from_its_file_gives_the_same_page(tmp_path: Path) -> None:
-    for make in (examples.lung, examples.separated, examples.nothing_estimable):
+    for make in (
+        examples.lung,
+        examples.separated,
+        examples.nothing_estimable,
+        examples.secure_sums,
+        examples.differentially_private,
+    ):
         fitted = make()
         fitted.save(tmp_path / "fit.json")
         back = replace(FittedStudy.read(tmp_path / "fit.json"), ledger=fitted.ledger)

@@ -27,6 +27,13 @@ def check(
             "--data", metavar="FILE", help="This hospital's patients: CSV or Parquet."
         ),
     ],
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="This hospital's own limits, or the word default: would it take part?",
+        ),
+    ] = None,
 ) -> None:
     """Check a hospital's file against the study; nothing leaves this machine.
 
@@ -34,7 +41,10 @@ def check(
     study will find in it: counts only, never a patient's value, and small
     groups as "<5".
 
-    Example: fedcox check study.toml --data hospital_1.csv
+    With --policy it also tells whether the hospital's own limits allow the study, as far
+    as that can be known before the other centers are asked.
+
+    Example: fedcox check study.toml --data hospital_1.csv --policy policy.toml
     """
     from rich.console import Console
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -46,11 +56,13 @@ def check(
     spinner = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with progress_bar(*spinner) as progress:
         progress.add_task("reading and checking the file", total=None)
-        overview = check_file(plan, data)
+        overview = check_file(plan, data, policy)
     console = Console()
     _show_patients(console, plan, data, overview)
     _show_covariates(console, overview)
     _show_intervals(console, plan, overview)
+    if policy is not None:
+        console.print("The policy allows this study, as far as this file alone can tell.")
 
 
 def _show_patients(console: Console, plan: Study, data: Path, overview: CohortOverview) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +14,17 @@ import typer
 
 from fedcox.cli.progress import progress_bar
 
+_UNCOUNTED = (
+    "Some patients of the files were left out. How many is not said here, since exact counts "
+    "would break what differential privacy promises; `fedcox check` tells each hospital."
+)
+
 if TYPE_CHECKING:
     from fedcox.analysis.fitted import FittedStudy
     from fedcox.analysis.study import Study
+    from fedcox.data.encoding import LoadedCohort
     from fedcox.engines.in_process import InProcess
+    from fedcox.privacy.policy import Policy
     from fedcox.solvers.solver import Watcher
 
 
@@ -40,6 +48,22 @@ def fit(
         list[str] | None,
         typer.Option(metavar="NAME=FILE", help="One file per center; repeat for each."),
     ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="A center's own limits (policy.toml), or those of all centers; repeat. "
+            "The word default stands for the default limits.",
+        ),
+    ] = None,
+    budget: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Under differential privacy: what every center's patients have spent so far, "
+            "one file each, kept between studies.",
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is there already.")
     ] = False,
@@ -51,6 +75,12 @@ def fit(
     fedcox fit study.toml --data all.csv --center-column hospital --out run
 
     fedcox fit study.toml --center A=a.csv --center B=b.parquet --out run
+
+    As it would run between hospitals, with secure_sums = true in the study's [privacy]
+    and every hospital's own limits:
+
+    fedcox fit study.toml --center A=a.csv --center B=b.csv --center C=c.csv --policy
+    default --policy B=b_policy.toml --out run
     """
     from dataclasses import replace
 
@@ -61,7 +91,8 @@ def fit(
     check_run_folder(out, overwrite=overwrite)
     plan = Study.read(study)
     command = shlex.join(["fedcox", *sys.argv[1:]])
-    fitted = replace(fit_shown(plan, files, center_column), command=command)
+    limits = given_policies(policy or [])
+    fitted = replace(fit_shown(plan, files, center_column, limits, budget), command=command)
     write_run(fitted, out, overwrite=overwrite)
     show(fitted, out / "report.html")
 
@@ -105,8 +136,31 @@ def _named_files(centers: list[str]) -> tuple[dict[str, Path], list[str]]:
     return files, faults
 
 
+def given_policies(policies: list[str]) -> dict[str | None, Policy]:
+    """Policies as named on the command line, by center; None stands for all other centers."""
+    from fedcox.analysis.admission import read_policy
+    from fedcox.errors import InputError
+
+    limits: dict[str | None, Policy] = {}
+    faults = []
+    for text in policies:
+        name, equals, file = text.rpartition("=")
+        center = name if equals else None
+        if center in limits:
+            faults.append(f"--policy {text!r}: a policy of {center or 'all centers'} is there.")
+            continue
+        limits[center] = read_policy(file)
+    if faults:
+        raise InputError("The policies are not clear.", faults)
+    return limits
+
+
 def fit_shown(
-    plan: Study, files: dict[str, Path] | Path, center_column: str | None
+    plan: Study,
+    files: dict[str, Path] | Path,
+    center_column: str | None,
+    limits: Mapping[str | None, Policy] | None = None,
+    budget: Path | None = None,
 ) -> FittedStudy:
     """Read and fit with progress on the terminal; warnings are left to the caller to show."""
     import warnings
@@ -118,21 +172,64 @@ def fit_shown(
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FedcoxWarning)
-        federation = read_shown(plan, files, center_column)
+        federation = read_shown(plan, files, center_column, limits)
+        if budget is not None:
+            federation = _with_budgets(plan, federation, budget)
     told = tuple(Notice(warning.category.__name__, str(warning.message)) for warning in caught)
+    if plan.privacy.differential is not None:
+        # They count patients, and an exact count beside the noise would break its promise.
+        told = tuple(Notice(notice.name, _UNCOUNTED) for notice in told)
     with warnings.catch_warnings(), watching(plan) as watch:
         warnings.simplefilter("ignore", FedcoxWarning)  # they come back in `notices`
         fitted = run(plan, federation, watch)
     return replace(fitted, notices=told + fitted.notices)
 
 
+def _with_budgets(plan: Study, federation: InProcess, folder: Path) -> InProcess:
+    from fedcox.errors import InputError
+
+    if plan.privacy.differential is None:
+        raise InputError(
+            "A privacy budget is for studies under differential privacy.",
+            ["Leave --budget out, or give the study a table [privacy.differential]."],
+        )
+    from fedcox.analysis.private_fit import with_budgets
+
+    return with_budgets(plan, federation, folder)
+
+
 def read_shown(
-    plan: Study, files: dict[str, Path] | Path, center_column: str | None
+    plan: Study,
+    files: dict[str, Path] | Path,
+    center_column: str | None,
+    limits: Mapping[str | None, Policy] | None = None,
 ) -> InProcess:
+    """Centers from the files, each under its policy, if these let the study run."""
+    from fedcox.analysis.admission import check_policies
+    from fedcox.engines.in_process import InProcess
+    from fedcox.errors import InputError
+
+    loaded = _read_files(plan, files, center_column)
+    by_center = limits or {}
+    strangers = sorted(name for name in by_center if name is not None and name not in loaded)
+    if strangers:
+        raise InputError(
+            "A policy is given for a center that is not there.",
+            [f"{name!r} is not among {', '.join(sorted(loaded))}." for name in strangers],
+        )
+    policies = {name: by_center.get(name, by_center.get(None)) for name in loaded}
+    given = {name: policy for name, policy in policies.items() if policy is not None}
+    federation = InProcess.from_loaded(loaded, given)
+    check_policies(plan, federation.centers)
+    return federation
+
+
+def _read_files(
+    plan: Study, files: dict[str, Path] | Path, center_column: str | None
+) -> dict[str, LoadedCohort]:
     """Read every file; the faults of all of them are told at once."""
     from fedcox.data.cohort_file import read_cohort, read_table
     from fedcox.data.encoding import cohort_from_frame, cohorts_by_center
-    from fedcox.engines.in_process import InProcess
     from fedcox.errors import CohortError
 
     with progress_bar() as progress:
@@ -141,11 +238,10 @@ def read_shown(
             table = read_table(files)
             if center_column is None:
                 whole = cohort_from_frame(table, plan.schema, source=str(files))
-                return InProcess.from_loaded({"all": whole})
-            parts = cohorts_by_center(
+                return {"all": whole}
+            return cohorts_by_center(
                 table, plan.schema, center=center_column, source=str(files)
             )
-            return InProcess.from_loaded(parts)
         loaded, faulty = {}, []
         for name, file in progress.track(files.items(), description="reading"):
             try:
@@ -157,7 +253,7 @@ def read_shown(
     if faulty:
         told = [line for error in faulty for line in (error.subject, *error.faults)]
         raise CohortError(f"{len(faulty)} of {len(files)} centers cannot be used.", told)
-    return InProcess.from_loaded(loaded)
+    return loaded
 
 
 @contextmanager
@@ -177,7 +273,9 @@ def watching(plan: Study) -> Iterator[Watcher]:
         def watch(step: Step) -> None:
             nonlocal asked
             asked += 1
-            told = f"step {asked}{of}: loss {step.loss:.6g}"
+            told = f"step {asked}{of}"
+            if isfinite(step.loss):  # under noise nobody asks for it
+                told += f": loss {step.loss:.6g}"
             if step.decrement is not None:
                 told += f", still to gain {step.decrement / 2:.1e}"
             progress.update(task, advance=1, description=told)
@@ -190,11 +288,11 @@ def show(fitted: FittedStudy, page: Path) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from fedcox.reports.ratio_table import ratio_table, warnings_panel
+    from fedcox.reports.ratio_table import guarantee_panel, ratio_table, warnings_panel
 
     console = Console()
     console.print(ratio_table(fitted))
-    panel = warnings_panel(fitted)
-    if panel is not None:
-        console.print(panel)
+    for panel in (guarantee_panel(fitted), warnings_panel(fitted)):
+        if panel is not None:
+            console.print(panel)
     console.print(f"The page to read: {escape(str(page))}", soft_wrap=True)

@@ -16,15 +16,26 @@ class CenterChoice:
 
     shown: tuple[CenterRow, ...]
     rest: tuple[CenterRow, ...]
+    by_size: bool = True
 
     @property
     def rest_name(self) -> str:
-        return f"{len(self.rest):,} smaller centers"
+        return f"{len(self.rest):,} {'smaller' if self.by_size else 'more'} centers"
 
 
 def choose_centers(centers: Sequence[CenterRow], *, most: int = MOST_CENTERS) -> CenterChoice:
-    """All centers in their order, or the largest ones where there are too many to read."""
+    """All centers in their order, or the largest ones where there are too many to read.
+
+    Where sizes are not known, the first ones.
+    """
     if len(centers) <= most + 1:  # a "rest" of one center would be a name withheld for nothing
         return CenterChoice(tuple(centers), ())
-    by_size = sorted(centers, key=lambda center: -center.patients)
-    return CenterChoice(tuple(by_size[:most]), tuple(by_size[most:]))
+    sizes = known_sizes(centers)
+    chosen = sorted(centers, key=lambda center: -(center.patients or 0)) if sizes else centers
+    return CenterChoice(tuple(chosen[:most]), tuple(chosen[most:]), by_size=bool(sizes))
+
+
+def known_sizes(centers: Sequence[CenterRow]) -> list[int] | None:
+    """Patients of each center, or None where only sums over centers were seen."""
+    sizes = [center.patients for center in centers if center.patients is not None]
+    return sizes if len(sizes) == len(centers) else None

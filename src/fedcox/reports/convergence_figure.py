@@ -25,7 +25,12 @@ class ConvergenceFigure:
 
 
 def convergence_figure(fitted: FittedStudy) -> ConvergenceFigure | None:
-    """The decrement on a logarithmic axis, or the loss; None where neither is known."""
+    """The decrement on a logarithmic axis, or the loss; None where neither is known.
+
+    Under noise neither is: what a round shows then is noise above all.
+    """
+    if fitted.guarantee is not None:
+        return None
     decrements = _known([(row.round, row.decrement) for row in fitted.convergence])
     falling = [(number, value) for number, value in decrements if value > 0]
     if falling:

@@ -9,7 +9,8 @@ import numpy as np
 
 from fedcox.analysis.fitted import CenterRow, FittedStudy
 from fedcox.reports.axis import equal_width, nice_step
-from fedcox.reports.center_choice import choose_centers
+from fedcox.reports.center_choice import choose_centers, known_sizes
+from fedcox.reports.interval_counts import interval_counts
 from fedcox.reports.number_text import count_text, noun_text, short_text
 from fedcox.survival.cohort import FloatArray, IntArray
 
@@ -67,18 +68,20 @@ class HeatMap:
     small_cells: bool
 
 
-def center_bars(fitted: FittedStudy) -> CenterBars:
-    """Every center, or the largest and a sum of the others."""
+def center_bars(fitted: FittedStudy) -> CenterBars | None:
+    """Every center, or the largest and a sum of the others; None where none was seen alone."""
+    sizes = known_sizes(fitted.centers)
+    if sizes is None:
+        return None
     choice = choose_centers(fitted.centers)
-    longest = max((center.patients for center in choice.shown), default=0)
+    longest = max(sizes, default=0)
     rest = _sum_of(choice.rest, choice.rest_name) if choice.rest else None
-    sizes = sorted(center.patients for center in fitted.centers)
     spread = ""
     if choice.rest:
         middle = short_text(float(np.median(sizes)))
         spread = (
-            f"{noun_text(len(sizes), 'center')} with {count_text(sizes[0])} to "
-            f"{count_text(sizes[-1])} patients each, {middle} in the middle."
+            f"{noun_text(len(sizes), 'center')} with {count_text(min(sizes))} to "
+            f"{count_text(max(sizes))} patients each, {middle} in the middle."
         )
     return CenterBars(
         bars=tuple(_bar(center, longest) for center in choice.shown),
@@ -90,7 +93,7 @@ def center_bars(fitted: FittedStudy) -> CenterBars:
 
 
 def _bar(center: CenterRow, longest: int) -> CenterBar:
-    patients, events = center.patients, center.events
+    patients, events = center.patients or 0, center.events or 0
     dropped = ", ".join(f"{why}: {count:,}" for why, count in center.dropped.items() if count)
     return CenterBar(
         name=center.name,
@@ -112,8 +115,8 @@ def _sum_of(centers: Sequence[CenterRow], name: str) -> CenterRow:
     whole = len(known) == len(centers)
     return CenterRow(
         name=name,
-        patients=sum(center.patients for center in centers),
-        events=sum(center.events for center in centers),
+        patients=sum(center.patients or 0 for center in centers),
+        events=sum(center.events or 0 for center in centers),
         dropped=dropped,
         interval_at_risk=_added([center.interval_at_risk for center in known], whole),
         interval_events=_added([center.interval_events for center in known], whole),
@@ -127,9 +130,12 @@ def _added(rows: Sequence[Sequence[float] | None], whole: bool) -> list[float] |
     return total
 
 
-def heat_map(fitted: FittedStudy) -> HeatMap:
-    """Events and patients at risk per center and stretch of time."""
+def heat_map(fitted: FittedStudy) -> HeatMap | None:
+    """Events and patients at risk per center and stretch of time; None where none is told."""
     ends = fitted.interval_ends
+    counts = interval_counts(fitted)
+    if counts is None:
+        return None
     first, headings = joined_columns(ends)
     choice = choose_centers(fitted.centers)
     centers = list(choice.shown)
@@ -143,8 +149,8 @@ def heat_map(fitted: FittedStudy) -> HeatMap:
     sums = [np.add.reduceat(events, first) for _, events, _ in named]
     begin = [at_risk[first] for _, _, at_risk in named]
     hottest = max((float(row.max()) for row in sums[: len(choice.shown)]), default=0.0)
-    total_events = np.add.reduceat([row.events for row in fitted.baseline], first)
-    total_begin = np.array([row.at_risk for row in fitted.baseline])[first]
+    total_events = np.add.reduceat(counts.events, first)
+    total_begin = counts.at_risk[first]
     return HeatMap(
         columns=headings,
         rows=tuple(
@@ -153,7 +159,7 @@ def heat_map(fitted: FittedStudy) -> HeatMap:
         ),
         total=HeatRow("All centers", _cells(total_events, total_begin, 0.0)),
         joined=len(first) < ends.size,
-        small_cells=any(bool(((row > 0) & (row < SMALL_CELL)).any()) for row in begin),
+        small_cells=any(_has_small(row) for row in begin or [total_begin]),
     )
 
 
@@ -172,6 +178,10 @@ def joined_columns(ends: FloatArray) -> tuple[IntArray, tuple[str, ...]]:
         first = np.append(0, np.flatnonzero(np.diff(stretch)) + 1).astype(np.int64)
         last_ends = step * stretch[first]
     return first, tuple(short_text(float(end)) for end in last_ends)
+
+
+def _has_small(at_risk: FloatArray) -> bool:
+    return bool(((at_risk > 0) & (at_risk < SMALL_CELL)).any())
 
 
 def _cells(events: FloatArray, at_risk: FloatArray, hottest: float) -> tuple[HeatCell, ...]:

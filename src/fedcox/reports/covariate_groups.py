@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fedcox.analysis.fitted import Coefficient, FittedStudy
 from fedcox.reports.number_text import percent_text, short_text
+
+if TYPE_CHECKING:
+    from fedcox.data.schema import NumberColumn
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,12 @@ class CovariateGroup:
     minimum: float | None = None
     maximum: float | None = None
 
+    def within(self, value: float) -> float:
+        """The nearest value that the study allows."""
+        low = -math.inf if self.minimum is None else self.minimum
+        high = math.inf if self.maximum is None else self.maximum
+        return min(high, max(low, value))
+
 
 def covariate_groups(fitted: FittedStudy) -> tuple[CovariateGroup, ...]:
     """The study's covariates in its order, each with the columns it was encoded into."""
@@ -40,18 +51,26 @@ def covariate_groups(fitted: FittedStudy) -> tuple[CovariateGroup, ...]:
 
     groups = []
     position = 0
+    measured = fitted.guarantee is None  # else means and shares stand for the study's ranges
     for column in fitted.study.schema.covariates:
         width = len(column.encoded_names)
         rows = fitted.coefficients[position : position + width]
         if isinstance(column, CategoryColumn):
             levels = [level for level in column.levels if level != column.reference]
             members = tuple(
-                _level_member(position + i, column.name, level, column.reference, row)
+                Member(
+                    position + i,
+                    f"{column.name}: {level}",
+                    _against(column.reference, row if measured else None),
+                    level,
+                    row,
+                )
                 for i, (level, row) in enumerate(zip(levels, rows, strict=True))
             )
             groups.append(CovariateGroup(column.name, members, reference=column.reference))
         else:
-            member = _number_member(position, column.name, rows[0])
+            told = _mean_and_sd(rows[0]) if measured else _allowed(column)
+            member = Member(position, column.name, f"per unit{told}", None, rows[0])
             groups.append(
                 CovariateGroup(
                     column.name, (member,), minimum=column.minimum, maximum=column.maximum
@@ -61,13 +80,16 @@ def covariate_groups(fitted: FittedStudy) -> tuple[CovariateGroup, ...]:
     return tuple(groups)
 
 
-def _level_member(
-    index: int, name: str, level: str, reference: str, row: Coefficient
-) -> Member:
-    compares = f"against {reference} · {percent_text(row.mean)} of patients"
-    return Member(index, f"{name}: {level}", compares, level, row)
+def _against(reference: str, row: Coefficient | None) -> str:
+    share = "" if row is None else f" · {percent_text(row.mean)} of patients"
+    return f"against {reference}{share}"
 
 
-def _number_member(index: int, name: str, row: Coefficient) -> Member:
-    compares = f"per unit · mean {short_text(row.mean, 3)}, sd {short_text(row.sd, 3)}"
-    return Member(index, name, compares, None, row)
+def _mean_and_sd(row: Coefficient) -> str:
+    return f" · mean {short_text(row.mean, 3)}, sd {short_text(row.sd, 3)}"
+
+
+def _allowed(column: NumberColumn) -> str:
+    if column.minimum is None or column.maximum is None:
+        return ""
+    return f" · {short_text(column.minimum)} to {short_text(column.maximum)} in the study"

@@ -13,13 +13,14 @@ import numpy as np
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.axis import Tick, time_tick_marks, time_ticks
 from fedcox.reports.covariate_groups import CovariateGroup, Member, covariate_groups
+from fedcox.reports.interval_counts import IntervalCounts, interval_counts
 from fedcox.reports.number_text import count_text, finite, percent_text, short_text
+from fedcox.reports.shown_patients import chosen_values, foremost, middle_patient, words
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.survival_curve import median_time
 
 MOST_POINTS = 150
 MOST_CURVES = 8
-MOST_NUMBERS = 4
 FEW_AT_RISK = 10
 
 
@@ -46,72 +47,73 @@ class CurvePanel:
 class TimeAxis:
     """The time axis all panels share, with the numbers at risk at its ticks.
 
-    `few_from` is the place from which on fewer than ten patients are at risk.
+    `few_from` is the place from which on fewer than ten patients are at risk. Where no counts
+    are told there are none at the ticks either.
     """
 
     ticks: tuple[Tick, ...]
     unit: str
-    at_risk: tuple[str, ...]
-    events: tuple[str, ...]
-    few_from: float | None
+    at_risk: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    few_from: float | None = None
 
 
 def time_axis(fitted: FittedStudy) -> TimeAxis:
     """Ticks from zero to the last interval's end, with patients and events over all centers."""
     ends = fitted.interval_ends
-    last = _last(ends)
     ticks = time_ticks(ends)
-    at_risk = np.array([row.at_risk for row in fitted.baseline])
-    events = np.cumsum([row.events for row in fitted.baseline])
+    marks, unit = time_tick_marks(ticks, _last(ends)), fitted.study.schema.unit
+    counts = interval_counts(fitted)
+    if counts is None:
+        return TimeAxis(marks, unit)
+    happened = np.cumsum(counts.events)
     # The interval that begins at a tick, or contains it; none begins at the last end.
     following = np.searchsorted(ends, ticks, side="right")
-    few = np.flatnonzero(at_risk < FEW_AT_RISK)
-    few_from = None
-    if few.size:
-        few_from = round(100 * (float(ends[few[0] - 1]) if few[0] else 0.0) / last, 2)
     return TimeAxis(
-        ticks=time_tick_marks(ticks, last),
-        unit=fitted.study.schema.unit,
+        ticks=marks,
+        unit=unit,
         at_risk=tuple(
-            count_text(float(at_risk[i])) if i < at_risk.size else "" for i in following
+            count_text(float(counts.at_risk[i])) if i < ends.size else "" for i in following
         ),
-        events=tuple(count_text(int(events[i - 1])) if i else "0" for i in following),
-        few_from=few_from,
+        events=tuple(count_text(int(happened[i - 1])) if i else "0" for i in following),
+        few_from=_few_from(counts, ends),
     )
 
 
+def _few_from(counts: IntervalCounts, ends: FloatArray) -> float | None:
+    few = np.flatnonzero(counts.at_risk < FEW_AT_RISK)
+    if not few.size:
+        return None
+    begin = float(ends[few[0] - 1]) if few[0] else 0.0
+    return round(100 * begin / _last(ends), 2)
+
+
 def average_panel(fitted: FittedStudy) -> CurvePanel:
-    """The curve of a patient with every covariate at its mean."""
-    curve = _curve(fitted, "every covariate at its mean", fitted.typical)
-    return CurvePanel("The average patient", (curve,))
+    """The curve of a patient with every covariate at its mean, or in mid-range."""
+    told = words(fitted)
+    curve = _curve(fitted, told.label, middle_patient(fitted))
+    return CurvePanel(told.title, (curve,), told.note)
 
 
 def group_panels(fitted: FittedStudy) -> tuple[CurvePanel, ...]:
-    """A panel for every category, and for the numbers with the smallest p-values."""
+    """A panel for every category, and for the foremost numbers."""
     groups = [
         group
         for group in covariate_groups(fitted)
         if any(member.estimated for member in group.members)
     ]
     numbers = [group for group in groups if group.reference is None]
-    foremost = sorted(numbers, key=_p_of)[:MOST_NUMBERS]
     panels = [_category_panel(fitted, group) for group in groups if group.reference is not None]
-    return (*panels, *(_number_panel(fitted, group) for group in foremost))
-
-
-def _p_of(group: CovariateGroup) -> float:
-    p = finite(group.members[0].coefficient.p)
-    return 1.0 if p is None else p
+    return (*panels, *(_number_panel(fitted, group) for group in foremost(fitted, numbers)))
 
 
 def _category_panel(fitted: FittedStudy, group: CovariateGroup) -> CurvePanel:
     estimated = [member for member in group.members if member.estimated]
-    common = sorted(estimated, key=lambda member: -member.coefficient.mean)
-    shown = {member.index for member in common[: MOST_CURVES - 1]}
+    shown = {member.index for member in _most_common(fitted, estimated)[: MOST_CURVES - 1]}
     columns = [member.index for member in group.members]
 
     def at_level(member: Member | None) -> FloatArray:
-        x = fitted.typical
+        x = middle_patient(fitted)
         x[columns] = 0.0
         if member is not None:
             x[member.index] = 1.0
@@ -121,14 +123,22 @@ def _category_panel(fitted: FittedStudy, group: CovariateGroup) -> CurvePanel:
     for member in estimated:
         if member.index in shown:
             curves.append(_curve(fitted, str(member.level), at_level(member)))
-    return CurvePanel(group.name, tuple(curves), _left_out(group, len(estimated)))
+    which = "most common" if fitted.guarantee is None else "first"
+    return CurvePanel(group.name, tuple(curves), _left_out(group, len(estimated), which))
 
 
-def _left_out(group: CovariateGroup, estimated: int) -> str:
+def _most_common(fitted: FittedStudy, members: list[Member]) -> list[Member]:
+    """The most common levels first; in the study's order where nobody may know."""
+    if fitted.guarantee is not None:
+        return members
+    return sorted(members, key=lambda member: -member.coefficient.mean)
+
+
+def _left_out(group: CovariateGroup, estimated: int, which: str) -> str:
     remarks = []
     if estimated > MOST_CURVES - 1:
         rest = estimated - (MOST_CURVES - 1)
-        remarks.append(f"The {MOST_CURVES - 1} most common levels; {rest} more in the table.")
+        remarks.append(f"The {MOST_CURVES - 1} {which} levels; {rest} more in the table.")
     silent = [str(member.level) for member in group.members if not member.estimated]
     if silent:
         remarks.append(f"Not estimable: {', '.join(silent)}.")
@@ -136,35 +146,12 @@ def _left_out(group: CovariateGroup, estimated: int) -> str:
 
 
 def _number_panel(fitted: FittedStudy, group: CovariateGroup) -> CurvePanel:
-    member = group.members[0]
-    mean, sd = member.coefficient.mean, member.coefficient.sd
-    if _takes_two_values(mean, sd, fitted.patients):
-        values = [(0.0, "0"), (1.0, "1")]
-    else:
-        low = mean - sd if group.minimum is None else max(group.minimum, mean - sd)
-        high = mean + sd if group.maximum is None else min(group.maximum, mean + sd)
-        values = [
-            (low, f"{short_text(low, 3)} (mean − sd)"),
-            (mean, f"{short_text(mean, 3)} (mean)"),
-            (high, f"{short_text(high, 3)} (mean + sd)"),
-        ]
     curves = []
-    for value, label in values:
-        x = fitted.typical
-        x[member.index] = value
+    for value, label in chosen_values(fitted, group):
+        x = middle_patient(fitted)
+        x[group.members[0].index] = value
         curves.append(_curve(fitted, label, x))
     return CurvePanel(group.name, tuple(curves))
-
-
-def _takes_two_values(mean: float, sd: float, patients: int) -> bool:
-    """Whether a number is an indicator: only zeros and ones have this spread at their mean.
-
-    A curve at "0.6 minus one sd" of an indicator would describe nobody.
-    """
-    if not 0 < mean < 1:
-        return False
-    variance = mean * (1 - mean)
-    return abs(sd**2 - variance) <= variance * (1e-9 + 1.5 / max(1, patients - 1))
 
 
 def _curve(fitted: FittedStudy, label: str, x: FloatArray) -> Curve:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.center_choice import choose_centers
-from fedcox.reports.number_text import bytes_text, count_text
+from fedcox.reports.number_text import DASH, bound_text, bytes_text, count_text
 from fedcox.reports.privacy_ledger import LedgerSummary, Traffic, summarise
+from fedcox.reports.protection import PROTECTIONS, protection_of, weaker_questions
 
 # Replies that are not sums over patients must not pass as sums.
 PATIENT_LEVEL: Mapping[str, str] = {
@@ -24,6 +25,15 @@ IN_PLAIN_WORDS: Mapping[str, str] = {
     "block": "slope, and the curvature without the time-by-covariate part",
     "hessian": "slope and curvature of the log-likelihood at the current estimate",
     "information": "the expected curvature, from which standard errors come",
+    "last interval": "how far follow-up reaches, as random marks under masks: only the largest "
+    "reach of all is seen",
+    "clipped gradient": "the slope, each patient's share cut to a fixed length, with noise",
+    "clipped covariate moments": "how many patients, and sums and squares of the columns, each "
+    "patient's share cut to a fixed length, with noise",
+    "compressed gradient": "the slope in fewer bytes, which saves bytes and hides nothing",
+    "local steps": "where a few steps on the center's own patients lead",
+    "patients and events": "how many patients and how many events",
+    "key set-up": "public keys and sealed shares of secrets, about no patient",
 }
 
 
@@ -38,25 +48,40 @@ class QuestionRow:
     numbers_up: str
     bytes_up: str
     bytes_down: str
+    protection: str
+    smallest_group: str
+    epsilon: str
 
 
 @dataclass(frozen=True)
 class SenderRow:
-    """One center, or the sum of several: numbers sent per question, and in all."""
+    """One center, or the sum of several: numbers sent per question, and in all.
+
+    `remark` tells of a center that stopped answering before the end.
+    """
 
     name: str
+    remark: str
     numbers: tuple[str, ...]
     numbers_up: str
     bytes_up: str
     bytes_down: str
+    protection: str
+    smallest_group: str
+    epsilon: str
 
 
 @dataclass(frozen=True)
 class LedgerTable:
+    """`weaker` names questions that were protected less than the fit as a whole."""
+
     questions: tuple[QuestionRow, ...]
     total: QuestionRow
     senders: tuple[SenderRow, ...]
     patient_level: bool
+    weaker: tuple[str, ...]
+    any_group: bool
+    any_epsilon: bool
 
 
 def ledger_table(fitted: FittedStudy) -> LedgerTable | None:
@@ -72,19 +97,47 @@ def ledger_table(fitted: FittedStudy) -> LedgerTable | None:
         total=_question("all questions", summary.total, len(summary.centers)),
         senders=_senders(fitted, summary),
         patient_level=any(query in PATIENT_LEVEL for query in summary.queries),
+        weaker=weaker_questions(summary, protection_of(fitted)),
+        any_group=summary.total.smallest_group is not None,
+        any_epsilon=summary.total.epsilon is not None,
     )
 
 
 def _question(query: str, traffic: Traffic, centers: int) -> QuestionRow:
     return QuestionRow(
         query=query,
-        words=IN_PLAIN_WORDS.get(query.removesuffix(" of a batch"), ""),
+        words=IN_PLAIN_WORDS.get(_whole(query), ""),
         remark=PATIENT_LEVEL.get(query, ""),
         times=count_text(round(traffic.times / centers, 1)),
         numbers_up=count_text(traffic.numbers_up),
         bytes_up=bytes_text(traffic.bytes_up),
         bytes_down=bytes_text(traffic.bytes_down),
+        protection=_protection_text(traffic),
+        smallest_group=_group_text(traffic),
+        epsilon=_epsilon_text(traffic),
     )
+
+
+def _whole(query: str) -> str:
+    """The question without the part of the patients that it was put to."""
+    return query.removesuffix(" of a batch").removesuffix(" of a sample")
+
+
+def _protection_text(traffic: Traffic) -> str:
+    known = [name for name in PROTECTIONS if name in traffic.protections]
+    return " or ".join([*known, *sorted(traffic.protections.difference(PROTECTIONS))]) or DASH
+
+
+def _group_text(traffic: Traffic) -> str:
+    if traffic.smallest_group is None:
+        return DASH
+    # A reply that nobody counted may describe still fewer.
+    bound = "" if traffic.counted == traffic.times else "≤ "
+    return f"{bound}{count_text(traffic.smallest_group)}"
+
+
+def _epsilon_text(traffic: Traffic) -> str:
+    return DASH if traffic.epsilon is None else bound_text(traffic.epsilon)
 
 
 def _senders(fitted: FittedStudy, summary: LedgerSummary) -> tuple[SenderRow, ...]:
@@ -93,10 +146,18 @@ def _senders(fitted: FittedStudy, summary: LedgerSummary) -> tuple[SenderRow, ..
     if choice.rest:
         rest = [row.name for row in choice.rest]
         rows.append(_sender(choice.rest_name, rest, summary))
+    present = {row.name for row in fitted.centers}
+    rows.extend(
+        _sender(name, [name], summary, remark="stopped answering")
+        for name in summary.centers
+        if name not in present
+    )
     return tuple(rows)
 
 
-def _sender(name: str, centers: Sequence[str], summary: LedgerSummary) -> SenderRow:
+def _sender(
+    name: str, centers: Sequence[str], summary: LedgerSummary, *, remark: str = ""
+) -> SenderRow:
     per_query = [
         sum((summary.of(center, query) for center in centers), Traffic())
         for query in summary.queries
@@ -104,8 +165,12 @@ def _sender(name: str, centers: Sequence[str], summary: LedgerSummary) -> Sender
     whole = sum(per_query, Traffic())
     return SenderRow(
         name=name,
+        remark=remark,
         numbers=tuple(count_text(traffic.numbers_up) for traffic in per_query),
         numbers_up=count_text(whole.numbers_up),
         bytes_up=bytes_text(whole.bytes_up),
         bytes_down=bytes_text(whole.bytes_down),
+        protection=_protection_text(whole),
+        smallest_group=_group_text(whole),
+        epsilon=_epsilon_text(whole),
     )

@@ -105,3 +105,23 @@ def percent_text(share: float | None) -> str:
 def power_text(power: int) -> str:
     """A power of ten with a raised exponent."""
     return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def bound_text(value: float, digits: int = 3) -> str:
+    """An upper bound at a few digits, rounded up so that it still holds."""
+    if value <= 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    # What is a bound but for the last bits of a double is not to be raised.
+    return short_text(math.ceil(value / unit * (1 - 1e-12)) * unit, digits)
+
+
+def one_in_text(chance: float) -> str:
+    """A small chance as people say it: "1 in 100,000", never smaller than it is."""
+    if chance <= 0:
+        return "nothing"
+    if chance > 0.1:
+        return bound_text(chance)
+    many = 1 / chance * (1 + 1e-12)
+    unit = 10.0 ** max(0, math.floor(math.log10(many)) - 2)
+    return f"1 in {math.floor(many / unit) * unit:,.0f}"

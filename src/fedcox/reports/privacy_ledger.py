@@ -14,13 +14,22 @@ from fedcox.federation.ledger import LedgerRow
 
 @dataclass(frozen=True)
 class Traffic:
-    """How often something was asked, and how much went up to and down from the coordinator."""
+    """How often something was asked, how much went to and from the coordinator, how protected.
+
+    `smallest_group` is the fewest patients that any part of the `counted` replies describes; of
+    the other replies nobody knows. `epsilon` is spent once by a whole study, however many
+    replies it has.
+    """
 
     times: int = 0
     numbers_up: int = 0
     bytes_up: int = 0
     numbers_down: int = 0
     bytes_down: int = 0
+    protections: frozenset[str] = frozenset()
+    counted: int = 0
+    smallest_group: int | None = None
+    epsilon: float | None = None
 
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(
@@ -29,7 +38,38 @@ class Traffic:
             self.bytes_up + other.bytes_up,
             self.numbers_down + other.numbers_down,
             self.bytes_down + other.bytes_down,
+            self.protections | other.protections,
+            self.counted + other.counted,
+            _fewest(self.smallest_group, other.smallest_group),
+            _most(self.epsilon, other.epsilon),
         )
+
+    @classmethod
+    def of(cls, row: LedgerRow) -> Traffic:
+        """One reply."""
+        # An exact count of patients beside a noised reply would undo what the noise is for.
+        group = None if "noise" in row.protection else row.smallest_group
+        return cls(
+            1,
+            row.numbers_up,
+            row.bytes_up,
+            row.numbers_down,
+            row.bytes_down,
+            frozenset((row.protection,)),
+            int(group is not None),
+            group,
+            row.epsilon,
+        )
+
+
+def _fewest(one: int | None, other: int | None) -> int | None:
+    """The smaller group; a group of nobody, as in an empty center, hides no other."""
+    known = [group for group in (one, other) if group is not None]
+    return min((group for group in known if group), default=0 if known else None)
+
+
+def _most(one: float | None, other: float | None) -> float | None:
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -59,9 +99,7 @@ def summarise(rows: Iterable[LedgerRow]) -> LedgerSummary:
     cells: dict[tuple[str, str], Traffic] = {}
     for row in rows:
         key = row.center, row.query
-        cells[key] = cells.get(key, Traffic()) + Traffic(
-            1, row.numbers_up, row.bytes_up, row.numbers_down, row.bytes_down
-        )
+        cells[key] = cells.get(key, Traffic()) + Traffic.of(row)
     return LedgerSummary(
         cells,
         centers=tuple(dict.fromkeys(center for center, _ in cells)),

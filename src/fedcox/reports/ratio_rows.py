@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fedcox.analysis.fitted import Coefficient, FittedStudy
+from fedcox.reports.center_choice import known_sizes
 from fedcox.reports.covariate_groups import covariate_groups
 from fedcox.reports.number_text import (
     DASH,
@@ -29,6 +30,8 @@ WARNING_TITLES: Mapping[str, str] = {
     "SeparationWarning": "A coefficient without a limit",
     "NotConvergedWarning": "The fit did not finish",
     "ApproximateSolverWarning": "An approximate result",
+    "MissingCenterWarning": "Patients who belong to no center",
+    "LostCentersWarning": "Centers that stopped answering",
 }
 
 
@@ -100,6 +103,8 @@ def likelihood_ratio_text(fitted: FittedStudy) -> str | None:
 
 def no_likelihood_ratio_text(fitted: FittedStudy) -> str:
     """Why there is no such test."""
+    if fitted.guarantee is not None:
+        return "none, since noise was added to every sum"
     if fitted.study.model.ridge:
         return "none, since with a ridge the likelihood is not at its maximum"
     if all(row.coef is None for row in fitted.coefficients):
@@ -118,36 +123,49 @@ def concordance_text(fitted: FittedStudy) -> str | None:
     return None if value is None else f"{value:.3f}"
 
 
+def no_concordance_text(fitted: FittedStudy) -> str:
+    """What keeps the concordance from being computed, if it was not the patients."""
+    if known_sizes(fitted.centers) is not None:
+        return ""
+    return "not computed: it compares patients of different centers"
+
+
 def rounds_text(fitted: FittedStudy) -> str:
-    """How the solver ended."""
+    """How the solver ended; under noise it ends when the sums that were planned are used up."""
     rounds = noun_text(fitted.rounds, "round")
+    if fitted.guarantee is not None:
+        return f"{noun_text(fitted.guarantee.releases, 'noisy sum')} used, as planned"
     return f"converged in {rounds}" if fitted.converged else f"not converged after {rounds}"
 
 
 def footer_lines(fitted: FittedStudy) -> list[str]:
-    """The facts below the table: patients, tests, rounds, bytes."""
-    test = likelihood_ratio_text(fitted) or no_likelihood_ratio_text(fitted)
-    concordance = concordance_text(fitted)
+    """The facts below the table: patients, tests, rounds, bytes, and what was seen of whom."""
     dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
-    lines = [
-        ", ".join(
-            (
-                noun_text(fitted.patients, "patient"),
-                noun_text(fitted.events, "event"),
-                noun_text(len(fitted.centers), "center"),
-                noun_text(len(fitted.baseline), "interval"),
-            )
-        )
-    ]
+    counts = (
+        (fitted.patients, "patient"),
+        (fitted.events, "event"),
+        (len(fitted.centers), "center"),
+        (len(fitted.baseline), "interval"),
+    )
+    lines = [", ".join(noun_text(count, noun) for count, noun in counts if count is not None)]
     if dropped:
         lines.append(f"{noun_text(dropped, 'patient')} left out by the study's rules")
-    lines.append(f"likelihood-ratio test {test}")
-    lines.append(f"concordance {concordance or DASH}")
+    lines += _tests(fitted)
     lines.append(
         f"{rounds_text(fitted)}; {bytes_text(fitted.bytes_up)} left the centers, "
         f"{bytes_text(fitted.bytes_down)} went to them"
     )
+    if fitted.guarantee is None and known_sizes(fitted.centers) is None:
+        lines.append("secure sums: nothing of a single center was seen")
     return lines
+
+
+def _tests(fitted: FittedStudy) -> list[str]:
+    if fitted.guarantee is not None:
+        return []
+    test = likelihood_ratio_text(fitted) or no_likelihood_ratio_text(fitted)
+    concordance = concordance_text(fitted) or no_concordance_text(fitted) or DASH
+    return [f"likelihood-ratio test {test}", f"concordance {concordance}"]
 
 
 def warning_title(name: str) -> str:

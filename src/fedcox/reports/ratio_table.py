@@ -9,25 +9,37 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcox.analysis.fitted import FittedStudy
+from fedcox.reports.guarantee_words import epsilon_and_delta, promises_in_short
 from fedcox.reports.number_text import DASH
 from fedcox.reports.ratio_rows import RatioRow, footer_lines, ratio_rows, warning_title
+
+_ROOM = 60  # for the lines below a narrow table
 
 
 def ratio_table(fitted: FittedStudy) -> Table:
     """One row per column of the design matrix, under the link's honest name."""
+    inference = fitted.guarantee is None
     table = Table(
         title=escape(fitted.study.name),
         title_justify="left",
         title_style="bold",
         caption="\n".join(escape(line) for line in footer_lines(fitted)),
         caption_justify="left",
+        min_width=None if inference else _ROOM,
     )
     table.add_column("covariate", overflow="fold")
-    for header in (fitted.ratio_name, "95 % interval", "p", "coef (se)"):
+    headers = ("95 % interval", "p", "coef (se)") if inference else ("coef",)
+    for header in (fitted.ratio_name, *headers):
         table.add_column(header, justify="right", no_wrap=header != fitted.ratio_name)
     for row in ratio_rows(fitted):
-        table.add_row(*_cells(row))
+        table.add_row(*(_cells(row) if inference else _point_cells(row)))
     return table
+
+
+def _point_cells(row: RatioRow) -> tuple[RenderableType, ...]:
+    if row.note:
+        return Text(row.name), Text(DASH, "dim"), Text(row.note, "dim")
+    return Text(row.name), Text(row.ratio), Text(row.coef)
 
 
 def _cells(row: RatioRow) -> tuple[RenderableType, ...]:
@@ -42,6 +54,22 @@ def _cells(row: RatioRow) -> tuple[RenderableType, ...]:
         Text(row.interval),
         Text(row.p, style),
         Text(f"{row.coef} ({row.se})"),
+    )
+
+
+def guarantee_panel(fitted: FittedStudy) -> Panel | None:
+    """What differential privacy promises and what it costs, or None without it."""
+    if fitted.guarantee is None:
+        return None
+    lines = [
+        Text.assemble((f"{part.title}. ", "bold"), part.text)
+        for part in promises_in_short(fitted.guarantee)
+    ]
+    return Panel(
+        Group(*lines),
+        title=f"differential privacy: {epsilon_and_delta(fitted.guarantee)}",
+        title_align="left",
+        border_style="cyan",
     )
 
 

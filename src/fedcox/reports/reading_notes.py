@@ -6,6 +6,7 @@ import numpy as np
 
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.curve_figure import FEW_AT_RISK
+from fedcox.reports.interval_counts import interval_counts
 from fedcox.reports.number_text import count_text, short_text
 
 EVENTS_PER_COEFFICIENT = 10
@@ -20,6 +21,7 @@ def limits(fitted: FittedStudy) -> list[str]:
         *_unestimated(fitted, "constant", "has", "have", "the same value for every patient"),
         *_few_events(fitted),
         *_thin_tail(fitted),
+        *_noise(fitted),
         f"Nothing is known beyond {end} {unit}: the curves end there, and a median that is "
         "not reached by then stays unknown.",
         "All centers share one baseline hazard. Where centers differ in a way that no "
@@ -42,7 +44,7 @@ def _unestimated(
 
 def _few_events(fitted: FittedStudy) -> list[str]:
     estimated = sum(row.coef is not None for row in fitted.coefficients)
-    if not estimated or fitted.events >= EVENTS_PER_COEFFICIENT * estimated:
+    if fitted.events is None or fitted.events >= EVENTS_PER_COEFFICIENT * estimated:
         return []
     return [
         f"{count_text(fitted.events)} events are few for {estimated} coefficients (a common "
@@ -52,12 +54,26 @@ def _few_events(fitted: FittedStudy) -> list[str]:
 
 
 def _thin_tail(fitted: FittedStudy) -> list[str]:
-    at_risk = np.array([row.at_risk for row in fitted.baseline])
-    few = np.flatnonzero(at_risk < FEW_AT_RISK)
+    counts = interval_counts(fitted)
+    if counts is None:
+        return []
+    few = np.flatnonzero(counts.at_risk < FEW_AT_RISK)
     if not few.size:
         return []
     begin = float(fitted.interval_ends[few[0] - 1]) if few[0] else 0.0
     return [
         f"From {short_text(begin)} {fitted.study.schema.unit} on fewer than {FEW_AT_RISK} "
         "patients are at risk: that part of the curves rests on very few people."
+    ]
+
+
+def _noise(fitted: FittedStudy) -> list[str]:
+    if fitted.guarantee is None:
+        return []
+    return [
+        "How far noise, and the cutting of patients' shares, have moved the ratios and the "
+        "curves cannot be read off this page: a ratio may look large, or lie on the wrong side "
+        "of 1, by these alone.",
+        "How many patients and events stand behind a ratio, or behind the end of a curve, is "
+        "not told. Noise weighs more, the fewer they are.",
     ]

@@ -8,28 +8,36 @@ from typing import Any
 
 from fedcox.analysis.atomic_file import write_atomically
 from fedcox.analysis.fitted import FittedStudy
+from fedcox.reports.center_choice import known_sizes
 from fedcox.reports.convergence_figure import convergence_figure
 from fedcox.reports.counts_figure import center_bars, heat_map
 from fedcox.reports.curve_figure import average_panel, group_panels, time_axis
 from fedcox.reports.forest_figure import forest_figure
+from fedcox.reports.guarantee_words import promises, right_guesses_text
 from fedcox.reports.ledger_table import ledger_table
 from fedcox.reports.number_text import (
+    DASH,
+    bound_text,
     bytes_text,
     count_text,
     noun_text,
+    one_in_text,
     percent_text,
     short_text,
 )
 from fedcox.reports.page import Fact, page_html
+from fedcox.reports.protection_words import counts_words, ledger_words, sums_from
 from fedcox.reports.ratio_rows import (
     concordance_text,
     likelihood_ratio_text,
+    no_concordance_text,
     no_likelihood_ratio_text,
     ratio_rows,
     rounds_text,
     warning_title,
 )
 from fedcox.reports.reading_notes import limits
+from fedcox.reports.shown_patients import words
 
 
 @dataclass(frozen=True)
@@ -54,30 +62,37 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
     """Everything the template places on the page."""
     rows = ratio_rows(fitted)
     forest = forest_figure(fitted)
+    ledger = ledger_table(fitted)
     return {
         "study": fitted.study,
         "unit": fitted.study.schema.unit,
         "ratio_name": fitted.ratio_name,
         "logit": fitted.link == "logit",
-        "converged": fitted.converged,
+        "state": _state(fitted),
         "rounds": rounds_text(fitted),
         "subtitle": _subtitle(fitted),
         "facts": _facts(fitted),
         "warnings": [
             Advice(warning_title(notice.name), notice.text) for notice in fitted.notices
         ],
+        "promises": [] if fitted.guarantee is None else promises(fitted.guarantee),
         "ratios": list(zip(rows, forest.bars, strict=True)),
         "forest_ticks": forest.ticks,
-        "concordance": concordance_text(fitted),
+        "explains_concordance": fitted.guarantee is None
+        and not (fitted.concordance is None and no_concordance_text(fitted)),
         "likelihood_ratio": likelihood_ratio_text(fitted),
         "no_likelihood_ratio": no_likelihood_ratio_text(fitted),
         "axis": time_axis(fitted),
         "average": average_panel(fitted),
         "panels": list(group_panels(fitted)),
+        "panel_words": words(fitted).panels,
+        "counts_words": counts_words(fitted),
+        "names": [center.name for center in fitted.centers],
         "centers": center_bars(fitted),
         "heat": heat_map(fitted),
         "convergence": convergence_figure(fitted),
-        "ledger": ledger_table(fitted),
+        "ledger": ledger,
+        "ledger_words": ledger_words(fitted, ledger),
         "bytes_up": bytes_text(fitted.bytes_up),
         "bytes_down": bytes_text(fitted.bytes_down),
         "limits": limits(fitted),
@@ -90,48 +105,93 @@ def _subtitle(fitted: FittedStudy) -> str:
     link = "complementary log-log" if fitted.link == "cloglog" else "logit"
     return (
         f"{fitted.ratio_name.capitalize()}s from a discrete-time Cox model ({link} link), "
-        f"fitted on sums from {noun_text(len(fitted.centers), 'center')}."
+        f"fitted on {sums_from(fitted)}."
     )
 
 
+def _state(fitted: FittedStudy) -> str:
+    """The colour of how the solver ended; under noise an end is neither good nor bad."""
+    if fitted.guarantee is not None:
+        return "still"
+    return "" if fitted.converged else "bad"
+
+
 def _facts(fitted: FittedStudy) -> list[Fact]:
-    patients, events = fitted.patients, fitted.events
-    dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
+    centers, intervals = len(fitted.centers), len(fitted.baseline)
     estimated = sum(row.coef is not None for row in fitted.coefficients)
-    unit = fitted.study.schema.unit
-    concordance = concordance_text(fitted)
     return [
+        *_people(fitted),
         Fact(
-            count_text(patients),
-            "patients",
-            f"{count_text(dropped)} more left out" if dropped else "none left out",
+            count_text(centers), "center" if centers == 1 else "centers", _center_sizes(fitted)
         ),
         Fact(
-            count_text(events),
-            "events",
-            f"{percent_text(events / patients)} of patients" if patients else "",
-        ),
-        Fact(
-            count_text(len(fitted.centers)),
-            "center" if len(fitted.centers) == 1 else "centers",
-            _center_sizes(fitted),
-        ),
-        Fact(
-            count_text(len(fitted.baseline)),
-            "interval" if len(fitted.baseline) == 1 else "intervals",
-            f"up to {short_text(float(fitted.interval_ends[-1]))} {unit}",
+            count_text(intervals),
+            "interval" if intervals == 1 else "intervals",
+            f"up to {short_text(float(fitted.interval_ends[-1]))} {fitted.study.schema.unit}",
         ),
         Fact(
             count_text(estimated),
             "coefficient" if estimated == 1 else "coefficients",
             f"of {noun_text(len(fitted.coefficients), 'column')}",
         ),
-        Fact(concordance or "–", "concordance", "0.5 is chance, 1 is perfect order"),
+        _last_fact(fitted),
     ]
 
 
+def _people(fitted: FittedStudy) -> list[Fact]:
+    """Patients and events, or what is told in their place."""
+    if fitted.guarantee is not None:
+        return [
+            Fact(
+                bound_text(fitted.guarantee.epsilon),
+                "epsilon",
+                f"with delta {one_in_text(fitted.guarantee.delta)}",
+            ),
+            Fact(
+                right_guesses_text(fitted.guarantee),
+                "right guesses at most",
+                "at whether a given patient is in it; a coin: 50 %",
+            ),
+        ]
+    patients, events = fitted.patients or 0, fitted.events or 0
+    return [
+        Fact(count_text(patients), "patients", _left_out(fitted)),
+        Fact(
+            count_text(events),
+            "events",
+            f"{percent_text(events / patients)} of patients" if patients else "",
+        ),
+    ]
+
+
+def _left_out(fitted: FittedStudy) -> str:
+    if known_sizes(fitted.centers) is None:
+        return "over all centers"
+    dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
+    return f"{count_text(dropped)} more left out" if dropped else "none left out"
+
+
+def _last_fact(fitted: FittedStudy) -> Fact:
+    if fitted.guarantee is not None:
+        sums = fitted.guarantee.releases
+        return Fact(
+            count_text(sums),
+            "noisy sum" if sums == 1 else "noisy sums",
+            "no counts, no intervals, no concordance",
+        )
+    why = no_concordance_text(fitted)
+    concordance = concordance_text(fitted)
+    return Fact(
+        concordance or DASH,
+        "concordance",
+        why if why and not concordance else "0.5 is chance, 1 is perfect order",
+    )
+
+
 def _center_sizes(fitted: FittedStudy) -> str:
-    sizes = [center.patients for center in fitted.centers]
+    sizes = known_sizes(fitted.centers)
+    if sizes is None:
+        return "none was seen alone" if fitted.guarantee is None else "how large is not told"
     if len(sizes) < 2:
         return ""
     return f"{count_text(min(sizes))} to {count_text(max(sizes))} patients each"

@@ -1,0 +1,125 @@
+"""What differential privacy promises a patient of this study, and what not, in plain words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fedcox.analysis.fitted import Guarantee
+from fedcox.reports.number_text import bound_text, count_text, one_in_text, percent_text
+
+#: Above this chance of a right guess a page must not call the promise strong.
+_NEARLY_SURE = 0.95
+_LARGEST = 700.0  # the exponential of more is beyond all numbers
+
+NO_INFERENCE = (
+    "Noise was added to every sum. The usual formulas know sampling error alone: standard "
+    "errors and intervals from them would be too narrow, and p-values too small. An exact "
+    "concordance, or exact counts of patients or events, would break the promise. So none of "
+    "these is given."
+)
+ONE_STUDY = (
+    "It is for this one study: every other study or run on the same patients adds its own "
+    "epsilon and delta. It is for one patient, not for groups: for two, as a couple, epsilon "
+    "counts twice, and so on."
+)
+BEYOND = (
+    "What the study finds about people like a patient is learned with or without that patient. "
+    "All that the study file says, such as ranges, intervals and about how many patients take "
+    "part, and the names of the centers are taken to be public. What a center writes down or "
+    "passes on by other ways is not covered."
+)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One part of the promise under its heading."""
+
+    title: str
+    text: str
+
+
+def promises(guarantee: Guarantee) -> list[Promise]:
+    """The parts in the order a reader needs them."""
+    return [
+        Promise("For one patient", one_patient(guarantee)),
+        Promise("How it is kept", _how(guarantee)),
+        Promise("Against whom", _against_whom(guarantee)),
+        Promise("What is not promised", f"{ONE_STUDY} {BEYOND}"),
+        Promise("No intervals, no p-values, no counts", NO_INFERENCE),
+    ]
+
+
+def promises_in_short(guarantee: Guarantee) -> list[Promise]:
+    """What nobody should miss."""
+    return [
+        Promise("For one patient", one_patient(guarantee)),
+        Promise("What is not promised", ONE_STUDY),
+        Promise("No intervals, no p-values, no counts", NO_INFERENCE),
+    ]
+
+
+def one_patient(guarantee: Guarantee) -> str:
+    """Epsilon and delta as a factor of chances, and as the success of a guess."""
+    right = chance_of_right_guess(guarantee)
+    factor = bound_text(math.exp(min(guarantee.epsilon, _LARGEST)))
+    weak = " An epsilon this large promises little." if right > _NEARLY_SURE else ""
+    return (
+        "With or without any one patient, the chance of every possible result of this study "
+        f"differs by a factor of at most {factor} (e to the power of epsilon, "
+        f"{bound_text(guarantee.epsilon)}), plus at most {one_in_text(guarantee.delta)} "
+        "(delta). So somebody who guesses from everything that was released whether a given "
+        "patient is in it, with even odds beforehand, is right in at most "
+        f"{right_guesses_text(guarantee)} of cases, against 50 % by tossing a coin.{weak}"
+    )
+
+
+def epsilon_and_delta(guarantee: Guarantee) -> str:
+    """The two numbers, for a heading."""
+    delta = one_in_text(guarantee.delta)
+    return f"epsilon {bound_text(guarantee.epsilon)}, delta {delta}"
+
+
+def chance_of_right_guess(guarantee: Guarantee) -> float:
+    """The most that a test of "in or not" can be right at even odds: (e^ε + δ) / (e^ε + 1)."""
+    odds = math.exp(min(guarantee.epsilon, _LARGEST))
+    return min(1.0, (odds + guarantee.delta) / (odds + 1))
+
+
+def right_guesses_text(guarantee: Guarantee) -> str:
+    """That chance in per cent, rounded up so that it still holds."""
+    percent = math.ceil(1000 * chance_of_right_guess(guarantee) - 1e-9) / 10
+    return f"{min(100.0, percent):.1f} %"
+
+
+def _how(guarantee: Guarantee) -> str:
+    sampled = (
+        "each over all patients"
+        if guarantee.sampling_rate >= 1
+        else f"each over patients drawn in secret, {percent_text(guarantee.sampling_rate)} on "
+        "average"
+    )
+    whose = (
+        "once to the sum over all centers, a part of it by each center"
+        if guarantee.masked
+        else "by each center to its own sums"
+    )
+    return (
+        "A patient's whole share of a sum, over all intervals and covariates, is cut to a "
+        f"fixed length. Then random noise is added, {whose}, with a standard deviation of "
+        f"{guarantee.noise:.3g} times that length. There were {count_text(guarantee.releases)} "
+        f"such sums, {sampled}; epsilon and delta are for all of them together."
+    )
+
+
+def _against_whom(guarantee: Guarantee) -> str:
+    readers = (
+        "It holds for what the coordinator sees, and so for everything on this page, whatever "
+        "else somebody knows and whatever is computed from it later."
+    )
+    if not guarantee.masked:
+        return f"{readers} It also holds against the other centers."
+    return (
+        f"{readers} Centers know the part of the noise that they added themselves: against "
+        "centers that join forces with the coordinator the promise is weaker."
+    )

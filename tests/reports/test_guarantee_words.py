@@ -1,0 +1,99 @@
+"""What differential privacy promises, in words whose numbers hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from fedcox.analysis.fitted import Guarantee
+from fedcox.reports.guarantee_words import (
+    Promise,
+    chance_of_right_guess,
+    one_patient,
+    promises,
+    promises_in_short,
+    right_guesses_text,
+)
+
+
+def guarantee(epsilon: float, delta: float = 1e-5, *, masked: bool = True) -> Guarantee:
+    return Guarantee(epsilon, delta, 100, 38.25, 1.0, masked)
+
+
+@given(st.floats(0.0, 30.0), st.floats(0.0, 0.5))
+def test_the_chance_of_a_right_guess_is_reached_by_the_worst_mechanism(
+    epsilon: float, delta: float
+) -> None:
+    """One that tells the truth by chance delta, and else a coin of odds e^epsilon decides."""
+    coin = math.exp(epsilon) / (1 + math.exp(epsilon))
+    worst = delta + (1 - delta) * coin
+    assert chance_of_right_guess(guarantee(epsilon, delta)) == pytest.approx(worst, abs=1e-12)
+
+
+@given(st.floats(0.3, 20.0), st.floats(0.0, 8.0))
+def test_the_chance_of_a_right_guess_holds_for_gaussian_noise(
+    sigma: float, epsilon: float
+) -> None:
+    """Its delta at every epsilon and its best test are both known exactly."""
+    half, shift = 1 / (2 * sigma), epsilon * sigma
+    delta = norm.cdf(half - shift) - math.exp(epsilon) * norm.cdf(-half - shift)
+    best_test = norm.cdf(half)
+    assert best_test <= chance_of_right_guess(guarantee(epsilon, float(delta))) + 1e-9
+
+
+@given(st.floats(1e-3, 800.0), st.floats(0.0, 0.1))
+def test_the_printed_chance_is_never_too_small(epsilon: float, delta: float) -> None:
+    promised = guarantee(epsilon, delta)
+    printed = float(right_guesses_text(promised).removesuffix(" %"))
+    assert printed <= 100
+    assert printed >= min(100.0, 100 * chance_of_right_guess(promised)) - 1e-6
+
+
+def test_epsilon_one_reads_as_it_should() -> None:
+    text = one_patient(guarantee(1.0))
+    assert "a factor of at most 2.72 (e to the power of epsilon, 1)" in text
+    assert "plus at most 1 in 100,000 (delta)" in text
+    assert "right in at most 73.2 % of cases" in text
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "weak"), [(0.1, False), (1.0, False), (3.0, True), (10, True)]
+)
+def test_a_large_epsilon_is_not_sold_as_much(epsilon: float, weak: bool) -> None:
+    assert ("promises little" in one_patient(guarantee(epsilon))) == weak
+
+
+def test_who_added_the_noise_and_whom_it_holds_against_depends_on_masks() -> None:
+    masked = " ".join(part.text for part in promises(guarantee(1.0)))
+    alone = " ".join(part.text for part in promises(guarantee(1.0, masked=False)))
+    assert "once to the sum over all centers" in masked
+    assert "centers that join forces with the coordinator the promise is weaker" in masked
+    assert "by each center to its own sums" in alone
+    assert "It also holds against the other centers" in alone
+
+
+def test_a_sample_is_told() -> None:
+    sampled = Guarantee(1.0, 1e-5, 300, 2.5, 0.1, masked=True)
+    told = " ".join(part.text for part in promises(sampled))
+    assert (
+        "There were 300 such sums, each over patients drawn in secret, 10 % on average" in told
+    )
+
+
+@pytest.mark.parametrize("told", [promises, promises_in_short])
+def test_nobody_misses_what_is_not_promised(
+    told: Callable[[Guarantee], list[Promise]],
+) -> None:
+    text = " ".join(part.text for part in told(guarantee(1.0)))
+    for words in (
+        "for this one study",
+        "not for groups",
+        "too narrow",
+        "would break the promise",
+    ):
+        assert words in text
