@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 HERE = Path(__file__).parent
@@ -123,12 +124,63 @@ def appendix_block() -> str:
     return "\n".join([*_markdown(heads, rows), "", "`fedcox reproduce appendix-a`"])
 
 
+def compression_block() -> str:
+    """Bytes and c-index of every method after its most rounds, and what was claimed."""
+    record = _study("compression")
+    # From few rounds to many: of one method and width the last one stays.
+    last = {(found["method"], found["columns"]): found for found in record["trained"]}
+    heads, rows = ["method"], {method: [method] for method, _ in last}
+    for columns in record["columns"]:
+        heads += [f"P = {columns}: rounds", "kB", "c-index", "less that of doubles"]
+        doubles = last["doubles", columns]["c_indices"]
+        for method, cells in rows.items():
+            found = last[method, columns]
+            cells += [str(found["rounds"]), f"{found['bytes_up'] / 1000:.1f}"]
+            cells += [f"{mean(found['c_indices']):.3f}", _paired(found["c_indices"], doubles)]
+    claims = [
+        [claim["statement"], claim["measured"], "yes" if claim["held"] else "**no**"]
+        for claim in record["claims"]
+    ]
+    lines = [*_markdown(heads, list(rows.values())), ""]
+    lines += [*_markdown(["statement", "measured", "held"], claims), ""]
+    return "\n".join([*lines, "`fedcox reproduce compression`"])
+
+
+def privacy_block() -> str:
+    """C-index by epsilon, what was to be found out, and the command."""
+    record = _study("privacy")
+    fits = {
+        (found["method"], found["epsilon"], found["columns"]): found["c_indices"]
+        for found in record["judged"]
+    }
+    rows = [
+        [
+            method if epsilon is None else f"{method}, epsilon {epsilon:g}",
+            *(
+                f"{mean(fits[method, epsilon, columns]):.3f} ± "
+                f"{stdev(fits[method, epsilon, columns]):.3f}"
+                for columns in record["columns"]
+            ),
+        ]
+        for method, epsilon in dict.fromkeys(key[:2] for key in fits)
+    ]
+    heads = ["fit", *(f"P = {columns}" for columns in record["columns"])]
+    claims = [
+        [claim["statement"], claim["measured"], "yes" if claim["held"] else "**no**"]
+        for claim in record["claims"]
+    ]
+    told = _markdown(["statement", "measured", "held"], claims)
+    return "\n".join([*_markdown(heads, rows), "", *told, "", "`fedcox reproduce privacy`"])
+
+
 def blocks() -> dict[str, str]:
     """Every block of the README by the name of its marker."""
     return {
         **{run: run_block(run) for run in RUNS},
         "communication": communication_block(),
         "appendix-a": appendix_block(),
+        "compression": compression_block(),
+        "privacy": privacy_block(),
     }
 
 
@@ -160,6 +212,12 @@ def _rounds_and_bytes(messages: Mapping[str, int] | None) -> tuple[str, str]:
         return "–", "–"
     kilobytes = 8 * (messages["numbers_up"] + messages["numbers_down"]) / 1000
     return f"{messages['rounds']:,}", f"{kilobytes:,.0f}"
+
+
+def _paired(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """The mean difference, study by study, with its standard error."""
+    gaps = [our - their for our, their in zip(ours, theirs, strict=True)]
+    return f"{mean(gaps):+.4f} ± {stdev(gaps) / len(gaps) ** 0.5:.4f}"
 
 
 def _mean(comparison: Mapping[str, Any], name: str) -> str:
