@@ -17,12 +17,15 @@ COMMANDS = (
     "fit",
     "predict",
     "evaluate",
+    "audit",
     "report",
     "reproduce",
     "reproduce synthetic",
     "reproduce tcga",
     "reproduce communication",
     "reproduce appendix-a",
+    "reproduce compression",
+    "reproduce privacy",
     "doctor",
 )
 
@@ -32,10 +35,10 @@ _HEAD = """\
 This page is the text of `--help`, command by command; a test compares the two.
 
 Every command ends with status 0 when it did what it says. Wrong input ends with status 2, a
-message that says what was found, what is needed and what to do, and nothing written. Only
-`fedcox doctor` knows a status 1: something is missing or wrong. An evaluation that is stopped
-with Ctrl-C ends with status 130 and says how to go on. Tables go to standard output; progress
-and errors go to standard error.
+message that says what was found, what is needed and what to do, and nothing written. Two
+commands know a status 1: `fedcox doctor`, something is missing or wrong, and `fedcox audit`, a
+patient was recovered. An evaluation that is stopped with Ctrl-C ends with status 130 and says
+how to go on. Tables go to standard output; progress and errors go to standard error.
 
 A folder or file that exists is only replaced with `--overwrite`, and a folder only if it holds
 nothing but what fedcox wrote into it. `fedcox report` alone replaces the page it is told to
