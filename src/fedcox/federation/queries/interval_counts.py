@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.privacy.exposure import Exposure, Known, smallest_of
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk, TimeGrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,9 @@ class IntervalCounts(AbstractSumQuery[Counts]):
 
     grid: TimeGrid
     reading: CensoredInterval
+    _placed: WeakKeyDictionary[Cohort, TimeAtRisk] = field(
+        default_factory=WeakKeyDictionary, repr=False
+    )
 
     @property
     def name(self) -> str:
@@ -44,9 +48,7 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         return self.grid.numbers + 1
 
     def exposure(self, cohort: Cohort) -> Exposure:
-        leavers = self.grid.at_risk(cohort.time, cohort.event, self.reading).leavers(
-            self.grid.intervals
-        )
+        leavers = self._risk(cohort).leavers(self.grid.intervals)
         return Exposure(
             cohort.patients,
             int(np.count_nonzero(cohort.event)),
@@ -59,13 +61,21 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         return Known(edges=self.grid.edges)
 
     def answer(self, cohort: Cohort) -> Counts:
-        risk = self.grid.at_risk(cohort.time, cohort.event, self.reading)
+        risk = self._risk(cohort)
         size = self.grid.intervals
         leaving = np.bincount(risk.intervals, minlength=size + 1)
         at_risk = (cohort.patients - np.cumsum(leaving)[:size]).astype(np.float64)
         at_risk += 0.5 * np.bincount(risk.intervals[risk.half], minlength=size)
         events = np.bincount(risk.intervals[risk.event] - 1, minlength=size).astype(np.float64)
         return Counts(cohort.patients, at_risk, events)
+
+    def _risk(self, cohort: Cohort) -> TimeAtRisk:
+        """The cohort on the grid: looked at for the reply, and for how few it describes."""
+        risk = self._placed.get(cohort)
+        if risk is None:
+            risk = self.grid.at_risk(cohort.time, cohort.event, self.reading)
+            self._placed[cohort] = risk
+        return risk
 
     def combine(self, left: Counts, right: Counts) -> Counts:
         return left + right
