@@ -216,7 +216,7 @@ def under_differential_privacy(
         concordance=None,
         convergence=tuple(RoundRow(step, math.nan, None) for step in range(1, steps + 1)),
         ledger=ledger,
-        guarantee=Guarantee(epsilon, 1e-5, steps, 38.25, sampling, masked),
+        guarantee=Guarantee(epsilon, 1e-5, steps, 38.25, sampling, masked, 1.83 * epsilon),
     )
 
 

@@ -20,7 +20,9 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── NotConvergedWarning      the solver stopped before the optimum
 ├── ApproximateSolverWarning the solver ends near the pooled optimum, not at it
 ├── MissingCenterWarning     patients left out because they name no center
-└── LostCentersWarning       centers that stopped answering, and are not in the result
+├── LostCentersWarning       centers that stopped answering, and are not in the result
+├── NoiseWarning             noise for privacy as large as the effects that are looked for
+└── LargeDeltaWarning        a delta at which the promise to one patient means little
 """
 
 from __future__ import annotations
@@ -115,3 +117,11 @@ class MissingCenterWarning(FedcoxWarning):
 
 class LostCentersWarning(FedcoxWarning):
     """Centers that stopped answering; the result is about the others' patients."""
+
+
+class NoiseWarning(FedcoxWarning):
+    """Noise for differential privacy that is as large as the effects that are looked for."""
+
+
+class LargeDeltaWarning(FedcoxWarning):
+    """A delta at which some patient may be given away, and the promise be kept."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ import pytest
 from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.analysis.private_fit import with_budgets
+from fedcox.analysis.private_notices import large_delta, much_noise
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
-from fedcox.errors import BudgetError, PolicyError, RefusedError, StudyError
+from fedcox.errors import BudgetError, NoiseWarning, RefusedError, StudyError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
@@ -106,6 +109,94 @@ def test_the_guarantee_is_the_one_asked_for(fitted: FittedStudy) -> None:
     assert fitted.guarantee.epsilon <= 2.0
     assert fitted.guarantee.releases == fitted.rounds == 41
     assert {row.epsilon for row in fitted.ledger} == {None, fitted.guarantee.epsilon}
+
+
+def test_the_epsilon_against_other_centers_counts_one_part_of_the_noise(
+    fitted: FittedStudy,
+) -> None:
+    """By dp-accounting itself: 41 sums, and a third of the noise's variance."""
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    assert fitted.guarantee is not None
+    own = fitted.guarantee.noise / np.sqrt(3 * fitted.guarantee.releases)
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(dp_accounting.GaussianDpEvent(own))
+    larger = fitted.guarantee.epsilon_against_centers
+    assert larger is not None
+    assert larger == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-6)
+    assert larger > fitted.guarantee.epsilon
+
+
+def test_without_masks_epsilon_is_the_same_against_everybody() -> None:
+    private = {"differential": {"epsilon": 2.0}}
+    solver = {"method": "private", "patients": 2400, "steps": 2}
+    alone = fit(Study(**tables(privacy=private, solver=solver)), seeded()).guarantee
+    assert alone is not None
+    assert alone.epsilon_against_centers == alone.epsilon
+
+
+@pytest.mark.parametrize("known", [None, 3.5, math.inf])
+def test_a_guarantee_is_read_back_whatever_is_known_against_centers(
+    fitted: FittedStudy, known: float | None, tmp_path: Path
+) -> None:
+    assert fitted.guarantee is not None
+    promised = replace(fitted.guarantee, epsilon_against_centers=known)
+    path = tmp_path / "fit.json"
+    replace(fitted, guarantee=promised).save(path)
+    written = json.loads(path.read_text())["guarantee"]
+    assert ("epsilon_against_centers" in written) == (known is not None)
+    assert FittedStudy.read(path).guarantee == promised
+
+
+def test_a_fit_with_little_noise_has_nothing_to_warn_of(fitted: FittedStudy) -> None:
+    assert fitted.notices == ()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "secure", "steps"), [(0.001, True, 3), (0.001, False, 3), (0.05, False, 40)]
+)
+def test_a_fit_that_is_mostly_noise_says_so(epsilon: float, secure: bool, steps: int) -> None:
+    solver = {"method": "private", "patients": 2400, "steps": steps}
+    privacy = {"secure_sums": secure, "differential": {"epsilon": epsilon}}
+    with pytest.warns(NoiseWarning, match="Noise dominates"):
+        found = fit(Study(**tables(privacy=privacy, solver=solver)), seeded())
+    (notice,) = found.notices
+    assert notice.name == "NoiseWarning"
+    assert ("use secure sums" in notice.text) != secure
+
+
+def test_the_warning_does_not_look_at_the_patients() -> None:
+    """Other patients, fewer and without an effect: the same words."""
+    solver = {"method": "private", "patients": 2400, "steps": 3}
+    study = Study(**tables(privacy={"differential": {"epsilon": 0.01}}, solver=solver))
+    few = {name: cohort(5, 50 + k) for k, name in enumerate(COHORTS)}
+    with pytest.warns(NoiseWarning):
+        told = [
+            fit(study, federation).notices
+            for federation in (seeded(), InProcess.from_cohorts(few))
+        ]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(("delta", "told"), [(1 / 2400, True), (0.01, True), (4e-4, False)])
+def test_a_delta_of_one_patient_or_more_is_told(delta: float, told: bool) -> None:
+    assert bool(large_delta(delta, 2400)) == told
+
+
+@pytest.mark.parametrize(
+    ("factor", "begin", "told"),
+    [
+        (1.4, "Much noise: ", "a factor of about 1.4,"),
+        (2.5, "Noise dominates: ", "a factor of about 2.5,"),
+        (1e300, "Noise dominates: ", "a factor of more than 10,"),
+    ],
+)
+def test_words_on_noise_grow_with_it(factor: float, begin: str, told: str) -> None:
+    (notice,) = much_noise(math.log(factor), masked=True)
+    assert notice.text.startswith(begin)
+    assert told in notice.text
+    assert much_noise(math.log(1.34), masked=True) == []
 
 
 def test_it_is_read_back_as_it_was_written(fitted: FittedStudy, tmp_path: Path) -> None:
@@ -222,7 +313,7 @@ def test_a_spent_epsilon_stays_spent(tmp_path: Path) -> None:
 
 
 def test_a_budget_needs_a_policy_that_says_how_much(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match=r"no privacy budget") as refusal:
+    with pytest.raises(BudgetError, match=r"no policy says how much") as refusal:
         with_budgets(STUDY, InProcess.from_cohorts(COHORTS), tmp_path)
     assert len(refusal.value.faults) == len(COHORTS)
 

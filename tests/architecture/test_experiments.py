@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import pytest
+
 from experiments.tables import EXPECTED, README, RUNS, expected_text, stored, with_tables
 
 
@@ -26,3 +31,17 @@ def test_stored_runs_are_whole_and_say_how_to_repeat_them() -> None:
                 for scheme in comparison["schemes"]
             )
             assert rows == header["rows"]
+
+
+@pytest.mark.parametrize("run", ["privacy", "compression"])
+def test_every_statement_of_a_stored_run_held(run: str) -> None:
+    file = README.parent / "results" / run / f"{run}.json"
+    text = file.read_text(encoding="utf-8")
+    claims = _claims(json.loads(text))
+    assert len(claims) >= 5
+    assert all(claim["held"] for claim in claims)
+
+
+def _claims(record: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = record.get("study", record)["claims"]
+    return found

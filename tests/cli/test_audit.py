@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from fedcox.cli.audit import FILE, NO_PROOF
 from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
+from fedcox.evaluation.noise_audit import NoiseAudit
 from fedcox.evaluation.protection import Protection
 from tests.cli.conftest import Files, Run, invented
 
@@ -92,6 +94,59 @@ def test_a_patient_recovered_under_both_is_status_1(
     result = Audit(60, 3, tuple(Protection), {}, (AuditedAttack("an attack", False, outcomes),))
     monkeypatch.setattr("fedcox.evaluation.audit.audit", lambda *_, **__: result)
     assert fedcox(*words(files)).status == status
+
+
+@pytest.mark.parametrize(
+    ("proven", "sampled", "status", "told"),
+    [
+        (
+            0.8,
+            False,
+            0,
+            "epsilon 1 is claimed for all rounds together; an attack on 200 replies",
+        ),
+        (0.8, True, 0, "for one round and a patient who is known to be drawn"),
+        (7.0, False, 1, "proves at least 7. The claim is wrong."),
+        (math.inf, False, 1, "proves at least 50. The claim is wrong."),
+    ],
+)
+def test_a_claimed_epsilon_is_shown_beside_what_is_proven(
+    files: Files,
+    fedcox: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    proven: float,
+    sampled: bool,
+    status: int,
+    told: str,
+) -> None:
+    noise = NoiseAudit("clipped gradient", 1.0, 1e-5, proven, 1.0, 100, sampled)
+    outcomes = {Protection.NOISE: Outcome(0, 0, 0)}
+    result = Audit(
+        60,
+        3,
+        (Protection.NOISE,),
+        {},
+        (AuditedAttack("an attack", False, outcomes),),
+        (noise,),
+    )
+    monkeypatch.setattr("fedcox.evaluation.audit.audit", lambda *_, **__: result)
+    ended = fedcox(*words(files, "--out", files.folder / "audit"))
+    assert ended.status == status
+    assert told in " ".join(ended.out.split())
+    assert re.search(r"an attack\W+–", ended.out), "nobody was attacked"
+    record = json.loads((files.folder / "audit" / FILE).read_text(encoding="utf-8"))
+    (written,) = record["differential_privacy"]
+    assert written["lower_bound"] == (None if math.isinf(proven) else proven)
+
+
+def test_an_epsilon_that_was_not_attacked_is_said_to_be_so(
+    files: Files, fedcox: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = {Protection.NOISE: Outcome(0, 0, 0, "[questions] allowed")}
+    attacked = (AuditedAttack("an attack", False, outcomes),)
+    result = Audit(60, 3, (Protection.NOISE,), {}, attacked)
+    monkeypatch.setattr("fedcox.evaluation.audit.audit", lambda *_, **__: result)
+    assert "not audited, since nothing was sent under noise" in fedcox(*words(files)).out
 
 
 def test_a_policy_of_a_stranger_is_refused(files: Files, fedcox: Run) -> None:

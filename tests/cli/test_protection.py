@@ -169,3 +169,116 @@ def test_a_column_too_large_for_the_masks_is_told_without_its_values(
     assert refused.status == 2
     assert "out of range" in refused.err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("solver", "rule"),
+    [
+        ('method = "adam"', "[parameters] rounds: the study's solver asks 2001 times"),
+        ('method = "adam"\nsteps = 50\nbatch_size = 50', "'gradient of a batch'"),
+        ('method = "fedavg"', "'local steps'"),
+    ],
+)
+def test_what_a_policy_is_sure_to_refuse_is_told_by_check(
+    fedcox: Run, tmp_path: Path, solver: str, rule: str
+) -> None:
+    write(tmp_path, "secure_sums = true", solver)
+    data = ("--data", tmp_path / "all.csv")
+    refused = fedcox("check", tmp_path / "study.toml", *data, "--policy", "default")
+    assert refused.status == 2
+    assert rule in refused.err
+
+
+def test_a_stricter_group_is_told_with_its_remedy(fedcox: Run, tmp_path: Path) -> None:
+    write(tmp_path, "secure_sums = true")
+    (tmp_path / "policy.toml").write_text("[groups]\ninterval = 10\n")
+    refused = fit(fedcox, tmp_path, "--policy", str(tmp_path / "policy.toml"))
+    assert refused.status == 2
+    assert "Set smallest_group = 20" in refused.err
+    write(tmp_path, "secure_sums = true\nsmallest_group = 20")
+    assert fit(fedcox, tmp_path, "--policy", str(tmp_path / "policy.toml")).status == 0
+
+
+def test_a_sparse_column_is_not_given_under_the_default_policy(
+    fedcox: Run, tmp_path: Path
+) -> None:
+    """Zero for all but one patient: products with it would be that patient's covariates."""
+    write(tmp_path, "secure_sums = true")
+    text = (tmp_path / "study.toml").read_text()
+    dose = 'dose = { type = "number" }'
+    (tmp_path / "study.toml").write_text(text.replace("[grid]", f"{dose}\n\n[grid]"))
+    frame = pd.read_csv(tmp_path / "all.csv")
+    frame["dose"] = 0.0
+    frame.loc[7, "dose"] = 7.3
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    refused = fit(fedcox, tmp_path, "--policy", "default")
+    assert refused.status == 2
+    assert "[groups] level: the rarest level of a covariate has 1 patient" in refused.err
+    assert "7.3" not in refused.err
+
+
+def test_follow_up_beyond_what_was_looked_for_is_no_silent_cut(
+    fedcox: Run, tmp_path: Path
+) -> None:
+    write(tmp_path, "secure_sums = true\nlongest = 300")
+    text = (tmp_path / "study.toml").read_text()
+    (tmp_path / "study.toml").write_text(text.replace("horizon = 900\n", ""))
+    refused = fit(fedcox, tmp_path)
+    assert refused.status == 2
+    assert "Follow-up reaches beyond 300" in refused.err
+    assert "longest" in refused.err
+
+
+def test_large_units_are_no_trouble(fedcox: Run, tmp_path: Path) -> None:
+    """Platelets per litre: their squares are beyond any one integer."""
+    write(tmp_path, "secure_sums = true")
+    text = (tmp_path / "study.toml").read_text()
+    (tmp_path / "study.toml").write_text(text.replace(", min = 20, max = 100", ""))
+    assert fit(fedcox, tmp_path).status == 0
+    small = json.loads((tmp_path / "run" / "fit.json").read_text())["coefficients"][0]
+    frame = pd.read_csv(tmp_path / "all.csv")
+    frame["age"] *= 1e10
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    assert fit(fedcox, tmp_path, "--overwrite").status == 0
+    large = json.loads((tmp_path / "run" / "fit.json").read_text())["coefficients"][0]
+    assert 1e10 * large["coef"] == pytest.approx(small["coef"], rel=1e-6)
+    assert large["z"] == pytest.approx(small["z"], rel=1e-6)
+
+
+def test_a_refused_study_costs_no_hospital_its_epsilon(fedcox: Run, tmp_path: Path) -> None:
+    write(tmp_path, EPSILON, PRIVATE)
+    rich, poor = tmp_path / "rich.toml", tmp_path / "poor.toml"
+    rich.write_text("[differential_privacy]\nepsilon = 9\ndelta = 1e-4\n")
+    poor.write_text("[differential_privacy]\nepsilon = 2.5\ndelta = 1e-4\n")
+    spent = tmp_path / "spent"
+    options = ("--policy", str(rich), "--policy", f"s3={poor}", "--budget", str(spent))
+    assert fit(fedcox, tmp_path, *options).status == 0
+    before = (spent / "s0.jsonl").read_text()
+    refused = fit(fedcox, tmp_path, *options, "--overwrite")
+    assert refused.status == 2
+    assert "s3: These patients' privacy budget does not cover this study" in refused.err
+    assert (spent / "s0.jsonl").read_text() == before
+
+
+def test_one_patient_more_or_less_never_shows_in_the_warnings_under_noise(
+    fedcox: Run, tmp_path: Path
+) -> None:
+    told = []
+    for nameless in (0, 1):
+        write(tmp_path, EPSILON, f'{PRIVATE}\n\n[model]\nmissing = "drop"')
+        frame = pd.read_csv(tmp_path / "all.csv")
+        frame.loc[: nameless - 1, "site"] = None
+        frame.to_csv(tmp_path / "all.csv", index=False)
+        assert fit(fedcox, tmp_path, "--overwrite").status == 0
+        told.append(json.loads((tmp_path / "run" / "fit.json").read_text())["warnings"])
+    assert told[0] == told[1]
+
+
+def test_an_evaluation_does_not_take_the_noise_off(fedcox: Run, tmp_path: Path) -> None:
+    write(tmp_path, EPSILON, PRIVATE)
+    refused = fedcox(
+        *("evaluate", tmp_path / "study.toml", "--data", tmp_path / "all.csv"),
+        *("--center-column", "site", "--out", tmp_path / "run"),
+    )
+    assert refused.status == 2
+    assert "an evaluation adds no noise" in refused.err

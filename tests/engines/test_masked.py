@@ -17,13 +17,16 @@ from fedcox.errors import LostCentersWarning, RefusedError, SecureSumError
 from fedcox.federation.center import Center
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply
 from fedcox.federation.queries.event_times import EventTimes
+from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
 from fedcox.federation.query import AbstractQuery
+from fedcox.federation.study_check import StudyCheck
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.party import Party
 from fedcox.privacy.policy import Policy
 from fedcox.survival.cohort import Cohort
+from fedcox.survival.time_grid import TimeGrid
 
 COLUMNS = 4
 
@@ -67,11 +70,15 @@ class Failing(InProcessCarrier):
         return super().exchange(step, there)
 
     def ask(
-        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
+        self,
+        names: Sequence[str],
+        queries: Sequence[AbstractQuery[Any]],
+        round_number: int,
+        previous: bytes | None,
     ) -> dict[str, MaskedReply]:
         self.asked += 1
         self.gone |= set(self.outages.get((self.asked, "ask"), ()))
-        replies = super().ask(names, queries, round_number)
+        replies = super().ask(names, queries, round_number, previous)
         return {name: reply for name, reply in replies.items() if name not in self.gone}
 
 
@@ -79,6 +86,7 @@ def failing(
     parts: Mapping[str, Cohort],
     outages: Mapping[tuple[int, str], Sequence[str]],
     policy: Policy | None = None,
+    check: StudyCheck | None = None,
 ) -> Masked:
     identities = {name: Identity.create() for name in parts}
     known = {name: identity.public for name, identity in identities.items()}
@@ -86,10 +94,12 @@ def failing(
         MaskedCenter(
             Center(name, part, gate=None if policy is None else Gate(policy)),
             Party(name, "study", identities[name], known),
+            check,
         )
         for name, part in parts.items()
     ]
-    return Masked("study", known, Failing(centers, outages))
+    carrier = Failing(centers, outages)
+    return Masked("study", known, carrier, following=check is not None)
 
 
 def assert_same_fit(masked: Masked, parts: Mapping[str, Cohort], method: str) -> None:
@@ -217,6 +227,20 @@ def test_the_end_of_follow_up_is_found_without_seeing_anyones() -> None:
         found.agreement.setting.grid.edges, plain.agreement.setting.grid.edges
     )
     assert "longest follow-up" not in {row.query for row in found.ledger}
+
+
+@pytest.mark.parametrize("reach", [1.0, 30.0, 30.5, 900.0])
+def test_the_last_interval_is_that_of_the_plain_federation(reach: float) -> None:
+    parts = cohorts(3, 40)
+    parts["c01"] = Cohort(
+        np.zeros((2, COLUMNS)), np.array([0.5, reach]), np.zeros(2, dtype=np.bool_)
+    )
+    for name in ("c00", "c02"):  # nobody there reaches further than the first interval
+        early = np.full(parts[name].patients, 0.5)
+        parts[name] = Cohort(parts[name].covariates, early, parts[name].event)
+    question = LastInterval(TimeGrid.regular(30.0, 900.0))
+    plain = InProcess.from_cohorts(parts)
+    assert Masked.around(plain).ask(question) == plain.ask(question) == np.ceil(reach / 30.0)
 
 
 def test_only_sums_are_given() -> None:

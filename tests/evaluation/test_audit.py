@@ -14,8 +14,13 @@ from fedcox.evaluation.audit import Audit, audit, rule_of
 from fedcox.evaluation.protection import Protection
 from fedcox.federation.center import Center
 from fedcox.privacy.policy import Policy
-from fedcox.survival.cohort import Cohort
-from tests.evaluation.attacks.invented_studies import categories, heavy_tailed, sparse_tail
+from fedcox.survival.cohort import Cohort, FloatArray
+from tests.evaluation.attacks.invented_studies import (
+    categories,
+    heavy_tailed,
+    level_combinations,
+    sparse_tail,
+)
 
 #: Studies that are easy to read without protection, each in its own way.
 HARD = {
@@ -24,6 +29,7 @@ HARD = {
     "categories": categories(240, 6, seed=2, centers=3),
     "many columns": sparse_tail(450, 30, seed=6, centers=3),
     "small centers": sparse_tail(130, 4, seed=7, centers=5),
+    "combinations of levels": level_combinations(500, seed=0, centers=3),
 }
 
 
@@ -66,6 +72,8 @@ def found(result: Audit, protection: Protection) -> dict[str, int]:
         ("categories", "cloglog"),
         ("many columns", "cloglog"),
         ("small centers", "cloglog"),
+        ("combinations of levels", "cloglog"),
+        ("combinations of levels", "logit"),
     ],
 )
 def test_a_study_under_the_default_protection_gives_no_patient_away(
@@ -92,12 +100,41 @@ def test_whatever_the_solver_the_default_protection_gives_no_patient_away(method
     assert result.recovered(Protection.BOTH) == 0
 
 
+def with_sparse_column(cohorts: Mapping[str, Cohort]) -> dict[str, Cohort]:
+    """One more column: zero, but for one patient of the first center."""
+    sparse = {}
+    for place, (name, cohort) in enumerate(cohorts.items()):
+        column = np.zeros((cohort.patients, 1))
+        column[3] = 7.3 if place == 0 else 0.0
+        covariates = np.hstack([cohort.covariates, column])
+        sparse[name] = Cohort(covariates, cohort.time, cohort.event, cohort.number)
+    return sparse
+
+
+def test_a_rare_column_gives_a_patient_away_to_who_only_reads_unless_limits_are_set() -> None:
+    attack = named("products with a rare column")
+    result = audited(
+        with_sparse_column(HARD["sparse tail"]),
+        *(Protection.NONE, Protection.SECURE_SUMS, Protection.LIMITS, Protection.BOTH),
+        attacks=attack,
+    )
+    assert found(result, Protection.NONE)[attack[0].name] == 1
+    assert found(result, Protection.SECURE_SUMS)[attack[0].name] == 1
+    assert found(result, Protection.LIMITS)[attack[0].name] == 0
+    assert result.attacks[0].outcomes[Protection.BOTH].refused == "[groups] level"
+
+
 def test_without_protection_every_kind_of_attack_finds_somebody() -> None:
     result = audited(HARD["sparse tail"], Protection.NONE)
     counts = found(result, Protection.NONE)
     nobody = {name for name, count in counts.items() if not count}
-    # This study asks for no batch, and no center of it is small.
-    assert nobody == {"batches of the fit", "solving for a small center"}
+    # This study asks for no batch, no center of it is small, and no column rare or of levels.
+    assert nobody == {
+        "batches of the fit",
+        "solving for a small center",
+        "products with a rare column",
+        "combinations of levels",
+    }
     assert counts["risk-set sums, as WebDISCO sends them"] > 0.6 * result.patients
 
 
@@ -107,6 +144,22 @@ def test_secure_sums_alone_stop_neither_the_tail_nor_a_cheating_coordinator() ->
     counts = found(result, Protection.SECURE_SUMS)
     assert counts["peeling the tail of the fit"] >= 1
     assert counts["batches of one patient"] >= 30
+
+
+def test_what_no_study_asks_next_is_refused_for_that() -> None:
+    active = [attack for attack in ATTACKS if attack.active]
+    result = audited(HARD["combinations of levels"], Protection.BOTH, attacks=active)
+    refused = {each.name: each.outcomes[Protection.BOTH].refused for each in result.attacks}
+    # More patients than batches that may be asked for: that attack does not begin.
+    assert refused.pop("overlapping batches") is None
+    assert set(refused.values()) == {"[questions] study"}
+
+
+def test_who_is_alone_with_their_levels_is_found_where_one_protection_is_missing() -> None:
+    chosen, both = named("combinations of levels"), (Protection.NONE, Protection.SECURE_SUMS)
+    result = audited(HARD["combinations of levels"], *both, attacks=chosen)
+    assert result.recovered(Protection.NONE) >= 5
+    assert result.recovered(Protection.SECURE_SUMS) >= 2
 
 
 def test_the_default_limits_name_the_rule_by_which_they_refuse() -> None:
@@ -135,30 +188,72 @@ def test_a_policy_without_limits_protects_nobody() -> None:
     assert counts["peeling the tail of the fit"] >= 1
 
 
-def test_noise_gives_nothing_exact_and_its_epsilon_stands() -> None:
-    cohorts = {
-        name: Cohort(np.clip(own.covariates, -2.0, 2.0), own.time, own.event)
-        for name, own in HARD["sparse tail"].items()
-    }
-    columns = next(iter(cohorts.values())).columns
+NOISED = {
+    name: Cohort(np.clip(own.covariates, -2.0, 2.0), own.time, own.event)
+    for name, own in HARD["sparse tail"].items()
+}
+
+
+def noised(attacks: Sequence[Attack], *, secure_sums: bool = False, **solver: float) -> Audit:
+    """A study under differential privacy, attacked."""
     private = Study(
         outcome={"time": "time", "event": "event"},
         covariates={
-            f"x{number}": {"type": "number", "min": -2, "max": 2} for number in range(columns)
+            f"x{number}": {"type": "number", "min": -2, "max": 2}
+            for number in range(next(iter(NOISED.values())).columns)
         },
         grid={"width": 0.5, "horizon": 2},
-        solver={"method": "private", "patients": 180},
-        privacy={"differential": {"epsilon": 3.0}},
+        solver={"method": "private", "patients": 180, **solver},
+        privacy={"secure_sums": secure_sums, "differential": {"epsilon": 3.0}},
     )
-    centers = [Center(name, cohort) for name, cohort in cohorts.items()]
-    chosen = named("peeling the tail of the fit", "one-hot alpha")
-    result = audit(private, centers, protections=[Protection.NOISE], attacks=chosen)
+    centers = [Center(name, cohort) for name, cohort in NOISED.items()]
+    return audit(private, centers, protections=[Protection.NOISE], attacks=attacks)
+
+
+def test_noise_gives_nothing_exact_and_its_epsilon_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fedcox.evaluation.audit._REPLIES", 3000)
+    result = noised(
+        [attack for attack in ATTACKS if not attack.active] + named("one-hot alpha")
+    )
     assert result.recovered(Protection.NOISE) == 0
-    assert result.noise is not None
-    assert result.noise.claimed == pytest.approx(3.0, rel=1e-3)
-    assert 0.5 < result.noise.lower_bound <= result.noise.claimed
-    peeling = next(each for each in result.attacks if each.name.startswith("peeling"))
-    assert peeling.outcomes[Protection.NOISE].refused is None  # it was tried
+    assert result.claims_stand
+    assert [found.question for found in result.noise] == [
+        "clipped covariate moments",
+        "clipped gradient",
+    ]
+    for found in result.noise:
+        assert found.claimed == pytest.approx(3.0, rel=1e-3)
+        assert 1.0 < found.lower_bound <= found.claimed
+        assert found.moved == pytest.approx(1.0, rel=1e-3)
+    outcomes = {each.name: each.outcomes[Protection.NOISE] for each in result.attacks}
+    peeling = outcomes["peeling the tail of the fit"]
+    assert (peeling.attacked, peeling.refused) == (result.patients, None)  # it was tried
+    for nothing_sent in ("time × covariate blocks of the fit", "batches of the fit"):
+        assert outcomes[nothing_sent].attacked == 0
+
+
+def test_a_study_whose_noise_is_left_out_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(vector: FloatArray, *_: object, **__: object) -> FloatArray:
+        return vector
+
+    monkeypatch.setattr("fedcox.federation.noised_replies.noised", nothing)
+    monkeypatch.setattr("fedcox.evaluation.audit._REPLIES", 600)
+    result = noised(named("peeling the tail of the fit"), secure_sums=True, steps=5)
+    assert [found.consistent for found in result.noise] == [False, False]
+    assert not result.claims_stand
+
+
+def test_the_noise_of_sampled_sums_is_audited_as_if_the_patient_is_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fedcox.evaluation.audit._REPLIES", 3000)
+    result = noised(named("peeling the tail of the fit"), sampling_rate=0.5, steps=3)
+    assert [found.sampled for found in result.noise] == [True, True]
+    assert result.claims_stand
+    for found in result.noise:
+        assert 0.2 * found.claimed < found.lower_bound
 
 
 def test_what_a_study_cannot_have_is_left_out_with_the_reason() -> None:

@@ -60,8 +60,9 @@ def plan(reading: CensoredInterval = "include") -> Plan:
 
 
 def federation(*, limits: bool = True, study: str = "study") -> Masked:
+    patient = Policy(questions={"refusals": 1000})  # many claims are tried in turn
     centers = [
-        Center(name, own, gate=Gate(Policy()) if limits else None)
+        Center(name, own, gate=Gate(patient) if limits else None)
         for name, own in COHORTS.items()
     ]
     return Masked.of_centers(centers, study=study)
@@ -273,17 +274,17 @@ def test_the_life_table_must_be_the_last_question_of_its_round() -> None:
     ask(masked, changed(setting, evidence=evidence))
 
 
-@pytest.mark.parametrize("claim", ["mean", "patients", "no evidence"])
+@pytest.mark.parametrize("claim", ["mean", "values", "no evidence"])
 def test_means_that_levels_are_judged_by_cannot_be_claimed(claim: str) -> None:
     """A rare level would pass for a common one, and the scatter tell who has it."""
     scene = agreed()
     masked, evidence = scene.masked, evidence_of(scene)
     sums = masked.ask(CovariateSums())
-    honest = CovariateScatter(sums.mean, sums.patients, evidence)
+    honest = CovariateScatter(sums.mean, sums.present, evidence)
     masked.ask(honest)
     forged = {
         "mean": replace(honest, mean=sums.mean + 0.1),
-        "patients": replace(honest, patients=10 * sums.patients),
+        "values": replace(honest, present=10 * sums.present),
         "no evidence": replace(honest, evidence=None),
     }
     with pytest.raises(RefusedError, match=r"\[groups\] level"):
@@ -295,8 +296,16 @@ def test_a_setting_has_the_means_of_the_centers() -> None:
     scaling = scene.setting.scaling
     with pytest.raises(RefusedError, match=r"\[groups\] level: the means"):
         scene.ask(scaling=replace(scaling, mean=scaling.mean + 0.1))
-    with pytest.raises(RefusedError, match=r"\[groups\] level: the means"):
+    with pytest.raises(RefusedError, match=r"\[groups\] level: the columns"):
         scene.ask(scaling=replace(scaling, keep=scaling.keep[::-1], mean=scaling.mean[::-1]))
+
+
+def test_a_scale_narrower_than_the_patients_is_refused() -> None:
+    """Else coefficients could be longer than the limit on their length says."""
+    scene = agreed()
+    scaling = scene.setting.scaling
+    with pytest.raises(RefusedError, match=r"vary more than the study's scale says"):
+        scene.ask(scaling=replace(scaling, spread=scaling.spread / 10.0))
 
 
 def test_a_life_table_of_more_centers_than_are_asked_is_refused() -> None:
@@ -345,7 +354,7 @@ def test_what_the_evidence_adds_to_the_bytes() -> None:
     told = Transcript.from_bytes(evidence.transcript)
     integers = len(told.vectors["c0"])
     assert evidence.numbers * 8 < len(COHORTS) * (integers + 64 + 16 * 4 + 20) + 250
-    scatter = CovariateScatter(np.zeros(2), 240, evidence)
+    scatter = CovariateScatter(np.zeros(2), np.full(2, 240.0), evidence)
     assert scatter.numbers == replace(scatter, evidence=None).numbers + evidence.numbers
     # It is sent once, and named again with the setting.
     assert scene.setting.numbers == changed(scene.setting, evidence=None).numbers

@@ -33,7 +33,7 @@ def test_studies_add_up_until_nothing_is_left(tmp_path: Path) -> None:
     assert spent.delta == pytest.approx(4 * DELTA, rel=1e-12)
     with pytest.raises(BudgetError) as refused:
         reserve(budget(tmp_path), 0.01)
-    assert "1 of 1 is spent by 4 study(ies), this one asks for 0.01" in str(refused.value)
+    assert "1 of 1 is spent by 4 studies, this one asks for 0.01" in str(refused.value)
     assert budget(tmp_path).spent == spent, "a refused study costs nothing"
 
 

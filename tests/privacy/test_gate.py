@@ -131,7 +131,7 @@ def test_all_broken_limits_are_named_at_once_with_counts() -> None:
     ]
     assert found["[groups] interval"] == (
         "[groups] interval: the smallest has 3 patients; at least 5 are needed. Use wider "
-        "intervals or a nearer horizon."
+        "intervals, a nearer horizon, or a larger smallest_group."
     )
     assert "'hessian'" in str(told.value)
     # The share is a function of one patient's values: only that it is too large is told.

@@ -20,9 +20,12 @@ from fedcox.privacy.masks import (
     released_context,
 )
 from fedcox.privacy.messages import ByName, MaskedVector, Release
+from fedcox.privacy.secure_sum import SecureSum
+from fedcox.privacy.transport import DirectTransport
 from tests.privacy.parties import (
     QUESTION,
     SIGNATURE,
+    STUDY,
     Hospitals,
     all_masked,
     plain_sum,
@@ -276,3 +279,28 @@ def test_nothing_that_a_coordinator_may_write_does_more_than_a_refusal(
     hospitals = ready_hospitals()
     with pytest.raises(SecureSumError):
         hospitals.parties[hospitals.names[0]].handle(step, message)
+
+
+def set_up_with(hospitals: Hospitals, members: Collection[str]) -> None:
+    """A coordinator that makes a session of some centers only."""
+    known = {name: hospitals.known[name] for name in members}
+    SecureSum(STUDY, known, DirectTransport(hospitals.parties)).set_up()
+
+
+def test_sets_of_centers_can_only_shrink_from_set_up_to_set_up() -> None:
+    """Else four sessions of three centers each would give every one of four by subtraction."""
+    hospitals = Hospitals(7)
+    set_up_with(hospitals, hospitals.names[:6])
+    set_up_with(hospitals, hospitals.names[:5])
+    set_up_with(hospitals, hospitals.names[:5])  # the same again, as after a restart
+    with pytest.raises(SecureSumError, match=r"left out of an earlier set-up"):
+        set_up_with(hospitals, hospitals.names[1:6])
+
+
+def test_a_small_session_does_not_make_small_sums() -> None:
+    hospitals = Hospitals(10)
+    few = hospitals.names[:4]
+    set_up_with(hospitals, few)
+    vector = np.zeros(3, dtype=np.uint64)
+    with pytest.raises(SecureSumError, match=r"over 4 centers, and 6 are needed"):
+        hospitals.parties[few[0]].masked(1, QUESTION, vector, few)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from scipy.stats import norm
 from fedcox.analysis.fitted import Guarantee
 from fedcox.reports.guarantee_words import (
     Promise,
+    against_centers,
     chance_of_right_guess,
     one_patient,
     promises,
@@ -72,9 +74,27 @@ def test_who_added_the_noise_and_whom_it_holds_against_depends_on_masks() -> Non
     masked = " ".join(part.text for part in promises(guarantee(1.0)))
     alone = " ".join(part.text for part in promises(guarantee(1.0, masked=False)))
     assert "once to the sum over all centers" in masked
-    assert "centers that join forces with the coordinator the promise is weaker" in masked
+    assert "Against all other centers together" in masked
+    assert "Against all other centers together" not in alone
     assert "by each center to its own sums" in alone
     assert "It also holds against the other centers" in alone
+
+
+@pytest.mark.parametrize("told", [promises, promises_in_short])
+def test_the_larger_epsilon_against_other_centers_is_told(
+    told: Callable[[Guarantee], list[Promise]],
+) -> None:
+    promised = Guarantee(1.0, 1e-5, 61, 38.25, 1.0, masked=True, epsilon_against_centers=1.826)
+    text = " ".join(part.text for part in told(promised))
+    # e^1.826 / (e^1.826 + 1) = 0.86129…
+    assert "epsilon is 1.83, and such a guess is right in at most 86.2 % of cases" in text
+
+
+def test_an_epsilon_against_other_centers_that_is_not_known_or_not_bounded_says_so() -> None:
+    promised = guarantee(1.0)
+    assert against_centers(promised).endswith("epsilon is larger.")
+    nothing = replace(promised, epsilon_against_centers=math.inf)
+    assert against_centers(nothing).endswith("nothing is promised.")
 
 
 def test_a_sample_is_told() -> None:

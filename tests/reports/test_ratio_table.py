@@ -134,5 +134,6 @@ def test_a_panel_says_what_is_promised_and_why_there_is_no_test() -> None:
     text = " ".join(printed(panel).replace("│", " ").split())
     assert "epsilon 1, delta 1 in 100,000" in text
     assert "right in at most 73.2 % of cases" in text
+    assert "epsilon is 1.83" in text
     assert "every other study or run on the same patients adds" in text
     assert "would be too narrow" in text

@@ -140,7 +140,7 @@ def test_under_secure_sums_all_that_is_about_the_whole_stays() -> None:
 def test_under_differential_privacy_a_box_comes_before_the_ratios() -> None:
     page = report_html(examples.differentially_private())
     assert page.index('id="promise"') < page.index('id="ratios"')
-    for part in promises(Guarantee(1.0, 1e-5, 100, 38.25, 1.0, masked=True)):
+    for part in promises(Guarantee(1.0, 1e-5, 100, 38.25, 1.0, True, 1.83)):
         assert str(escape(part.text)) in page
     assert 'id="promise"' not in report_html(examples.secure_sums())
     assert "fitted on noisy, masked sums over 5 centers" in page

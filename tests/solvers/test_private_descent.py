@@ -20,6 +20,7 @@ from fedcox.privacy.release import GaussianRelease
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.private_descent import PrivateDescent
 from fedcox.solvers.solver import Step
+from fedcox.survival.clipped_moments import ClippedMoments
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.link import LINKS
@@ -155,6 +156,94 @@ def test_more_noise_clips_closer_and_never_beyond_its_limits() -> None:
     assert (
         replace(PrivateDescent(100), clip=0.8).release(1.0, DELTA, columns=5).sensitivity == 0.8
     )
+
+
+def test_the_clip_counts_the_noise_of_all_centers() -> None:
+    descent = PrivateDescent(patients=4000)
+    once = descent.release(3.0, DELTA, columns=200)
+    assert descent.release(3.0, DELTA, columns=200, centers=1) == once
+    parts = descent.release(3.0, DELTA, columns=200, centers=5, fewest_centers=5)
+    assert parts == replace(once, fewest_centers=5)
+    assert descent.release(3.0, DELTA, columns=200, fewest_centers=3).sensitivity == (
+        once.sensitivity
+    )
+    # The bound falls with the root of the noise, and that grows with the root of the centers.
+    each = descent.release(3.0, DELTA, columns=200, centers=4)
+    assert each.sensitivity == pytest.approx(once.sensitivity / math.sqrt(2.0), rel=1e-12)
+    assert each.noise_multiplier == once.noise_multiplier
+
+
+@pytest.mark.parametrize(("fewest", "added"), [(None, 2.0), (2, math.sqrt(2.0)), (4, 1.0)])
+def test_moments_are_trusted_as_far_as_the_noise_of_all_centers_allows(
+    fewest: int | None, added: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[float] = []
+
+    def listen(self: ClippedMoments, public: Scaling, noise: float) -> Scaling:
+        heard.append(noise)
+        return public
+
+    monkeypatch.setattr(ClippedMoments, "scaling", listen)
+    cohort, grid = simulated(80, 2, seed=1), TimeGrid.regular(50.0, 150.0)
+    federation = noised_federation(*split(cohort, np.arange(80) % 4, 4).values())
+    release = GaussianRelease(3.0, 0.5, releases=5, fewest_centers=fewest)
+    PrivateDescent(patients=80).standardised(federation, public_setting(cohort, grid), release)
+    assert heard == [pytest.approx(1.5 * added, rel=1e-12)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "intervals", "epsilon", "centers"),
+    [(6, 10, 1.0, 1), (6, 10, 0.1, 1), (40, 10, 1.0, 20), (6, 60, 0.25, 1)],
+)
+def test_noise_is_foreseen_to_a_factor_of_two(
+    columns: int, intervals: int, epsilon: float, centers: int
+) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(1500, columns))
+    true = rng.normal(size=columns)
+    true /= np.linalg.norm(true)
+    happens, censored = rng.exponential(1500 * np.exp(-x @ true)), rng.uniform(300, 2500, 1500)
+    cohort = Cohort(x, np.minimum(happens, censored), happens < censored)
+    setting = public_setting(cohort, TimeGrid.regular(1800.0 / intervals, 1800.0))
+    descent = PrivateDescent(patients=1500)
+    release = descent.release(epsilon, DELTA, columns=columns, centers=centers)
+    parts = split(cohort, np.arange(1500) % centers, centers).values()
+    found = np.array(
+        [
+            descent.train(noised_federation(*parts, seed=seed), setting, release).beta
+            for seed in range(5)
+        ]
+    )
+    exact = descent.train(
+        noised_federation(cohort), setting, GaussianRelease(NEXT_TO_NOTHING, 1.5, releases=61)
+    ).beta
+    off = math.sqrt(float(np.mean(((found - exact) ** 2).sum(axis=1))))
+    foreseen = descent.noise_in_log_risk(
+        release, columns=columns, intervals=intervals, centers=centers
+    )
+    assert 0.5 < foreseen / off < 2.0
+
+
+def test_more_noise_is_foreseen_with_less_epsilon_fewer_patients_and_more_to_find() -> None:
+    def foreseen(
+        epsilon: float = 1.0,
+        patients: int = 1500,
+        columns: int = 6,
+        intervals: int = 10,
+        centers: int = 1,
+    ) -> float:
+        descent = PrivateDescent(patients=patients)
+        release = descent.release(epsilon, DELTA, columns=columns, centers=centers)
+        return descent.noise_in_log_risk(
+            release, columns=columns, intervals=intervals, centers=centers
+        )
+
+    usual = foreseen()
+    assert foreseen(epsilon=0.5) > usual
+    assert foreseen(patients=700) > usual
+    assert foreseen(columns=12) > usual
+    assert foreseen(intervals=20) > usual
+    assert foreseen(centers=5) > usual
 
 
 @pytest.mark.parametrize(("columns", "epsilon", "allowed"), [(20, 1.0, 0.01), (200, 3.0, 0.02)])

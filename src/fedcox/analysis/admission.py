@@ -8,6 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedcox.analysis.study import Study
+from fedcox.analysis.study_tables import (
+    AdamSolver,
+    FedavgSolver,
+    LbfgsSolver,
+    NewtonSolver,
+    PrivateSolver,
+)
 from fedcox.errors import RefusedError
 from fedcox.federation.center import Center
 from fedcox.privacy.policy import Policy
@@ -40,6 +47,8 @@ def policy_faults(
     private = study.privacy.differential
     return policy.faults(
         columns=[covariate.name for covariate in study.covariates],
+        questions=_questions(study),
+        rounds=_rounds(study),
         patients=cohort.patients,
         events=int(np.count_nonzero(cohort.event)),
         centers=centers,
@@ -48,3 +57,31 @@ def policy_faults(
         epsilon=math.inf if private is None else private.epsilon,
         delta=None if private is None else private.delta,
     )
+
+
+def _questions(study: Study) -> list[str]:
+    """What the study's solver is sure to ask, by the names that policies use."""
+    solver = study.solver
+    if isinstance(solver, PrivateSolver):
+        sampled = " of a sample" if solver.sampling_rate < 1 else ""
+        return [f"clipped gradient{sampled}"]
+    asked = ["covariate sums", "covariate scatter", "interval counts", "information"]
+    if isinstance(solver, NewtonSolver):
+        return [*asked, "hessian"]
+    if isinstance(solver, LbfgsSolver):
+        return [*asked, solver.scaling, "gradient"]
+    if isinstance(solver, FedavgSolver):
+        return [*asked, "local steps"]
+    compressed = "" if solver.compression == "none" else "compressed "
+    batch = "" if solver.batch_size is None else " of a batch"
+    return [*asked, f"{compressed}gradient{batch}"]
+
+
+def _rounds(study: Study) -> int:
+    """How often it asks at parameters, where that is fixed beforehand."""
+    solver = study.solver
+    if isinstance(solver, AdamSolver):
+        return solver.steps + 1
+    if isinstance(solver, FedavgSolver):
+        return solver.rounds + 1
+    return solver.steps if isinstance(solver, PrivateSolver) else 0

@@ -65,11 +65,14 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
     )
     _check(counts, grid, plan)
     active = _informative(counts)
-    leavers = None
+    leavers = present = None
     if life is not None:
+        present = sums.present[scale.scaling.keep]
         parts = life.patients, life.at_risk, life.events
         leavers = leavers_within(active, merged_leavers(*parts, ends, plan.reading))
-    setting = Setting(grid, active, plan.reading, plan.link, scale.scaling, leavers, evidence)
+    setting = Setting(
+        grid, active, plan.reading, plan.link, scale.scaling, leavers, evidence, present
+    )
     return Agreement(
         setting,
         counts,
@@ -96,13 +99,22 @@ def _means_and_grid(
             "Every distinct event time cannot be asked for where only sums are seen.",
             ['Give [grid] width instead of times = "events", or leave secure_sums out.'],
         )
-    grid = TimeGrid.regular(plan.width, plan.horizon or plan.longest)
-    if plan.horizon is None:
-        last = federation.ask(LastInterval(grid))
-        grid = TimeGrid.regular(plan.width, plan.width * max(last, 1))
+    grid = TimeGrid.regular(plan.width, plan.horizon or _end(plan, plan.width, federation))
     sums, life = federation.ask_together([CovariateSums(), IntervalCounts(grid, "include")])
     check_patients(sums)
     return sums, grid, life
+
+
+def _end(plan: Plan, width: float, federation: Federation) -> float:
+    """The end of the last interval that anyone reaches, on a public grid with one to spare."""
+    public = TimeGrid.regular(width, width * (np.ceil(plan.longest / width) + 1))
+    last = federation.ask(LastInterval(public))
+    if last == public.intervals:
+        raise StudyError(
+            f"Follow-up reaches beyond {plan.longest:g}, the longest that was looked for.",
+            ["Give [grid] horizon, or a larger longest in [privacy], in the unit of time."],
+        )
+    return width * max(last, 1)
 
 
 def _scatter_and_counts(
@@ -115,7 +127,7 @@ def _scatter_and_counts(
     """One round; counts of every center where they can be seen."""
     mean, counts = sums.mean, IntervalCounts(grid, plan.reading)
     if not federation.shows_centers:
-        scatter = CovariateScatter(mean, sums.patients, evidence)
+        scatter = CovariateScatter(mean, sums.present, evidence)
         return (*federation.ask_together([scatter, counts]), None)
     found, by_center = federation.ask_together([CovariateScatter(mean)], each=[counts])
     return found, reduce(Counts.__add__, by_center.values()), by_center

@@ -41,15 +41,15 @@ class Attended:
         queries: Sequence[AbstractQuery[Any]],
         each: Sequence[AbstractQuery[Any]] = (),
     ) -> list[Any]:
+        for query in queries:
+            if query.point is not None:
+                self.point = query.point
         try:
             answers = self._federation.ask_together(queries, each)
         except RefusedError:
             # Asked again among those left, centers refuse what was agreed with others.
             self._look()
             raise
-        for query in queries:
-            if query.point is not None:
-                self.point = query.point
         self._look()
         return answers
 

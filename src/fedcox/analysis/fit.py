@@ -222,16 +222,20 @@ def _fit_private(study: Study, federation: Federation, watch: Watcher) -> Fitted
     if isinstance(federation, InProcess):
         federation = noised(study, federation)
         if study.privacy.secure_sums:
-            federation = _masked(study, federation)
+            from fedcox.engines.masked import Masked
+
+            federation = Masked.around(federation, study=study.name)
     fitted = fit_private(study, federation, watch)
     _warn(fitted.notices)
     return fitted
 
 
 def _masked(study: Study, federation: InProcess) -> Federation:
+    """Sums alone are seen, and centers with limits check that the study is followed."""
+    from fedcox.analysis.replay import Replay
     from fedcox.engines.masked import Masked
 
-    return Masked.around(federation, study=study.name)
+    return Masked.around(federation, study=study.name, check=Replay(Plan.of(study)))
 
 
 def _warn(told: tuple[Notice, ...]) -> None:

@@ -81,7 +81,7 @@ def fit_text(fitted: FittedStudy) -> str:
         "warnings": [vars(row) for row in fitted.notices],
         "versions": dict(fitted.versions),
         "command": fitted.command,
-        "guarantee": None if fitted.guarantee is None else vars(fitted.guarantee),
+        "guarantee": _guarantee_record(fitted.guarantee),
     }
     lines = [f"{json.dumps(key)}: {_value_text(_plain(record[key]))}" for key in record]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -167,8 +167,23 @@ def _fitted(record: Mapping[str, Any], study: Study) -> FittedStudy:
         notices=tuple(Notice(**row) for row in record.get("warnings", ())),
         versions=record.get("versions", {}),
         command=record.get("command"),
-        guarantee=Guarantee(**record["guarantee"]) if record.get("guarantee") else None,
+        guarantee=_guarantee(record.get("guarantee")),
     )
+
+
+def _guarantee_record(guarantee: Guarantee | None) -> dict[str, Any] | None:
+    """What is not known is left out: null stands for an epsilon beyond all that is counted."""
+    if guarantee is None:
+        return None
+    return {key: value for key, value in vars(guarantee).items() if value is not None}
+
+
+def _guarantee(record: Mapping[str, Any] | None) -> Guarantee | None:
+    if not record:
+        return None
+    epsilons = ("epsilon", "epsilon_against_centers")
+    beyond = {key: math.inf for key in epsilons if record.get(key, 0.0) is None}
+    return Guarantee(**{**record, **beyond})
 
 
 def _number(value: float | None) -> float:

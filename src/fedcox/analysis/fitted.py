@@ -93,7 +93,9 @@ class Guarantee:
     `epsilon` and `delta` hold for the whole fit, `releases` noisy sums of it, with one patient
     added or removed. `noise` is the noise's standard deviation over the most that one patient
     moves a sum by; `sampling_rate` is the chance of a patient to be in one of the sums.
-    `masked` says that the noise was added once to sums over centers, not by each center.
+    `masked` says that the noise was added once to sums over centers, not by each center. Then
+    `epsilon_against_centers` is larger: against all other centers together, who can take
+    their parts of the noise off again. None in files that do not say it.
     """
 
     epsilon: float
@@ -102,6 +104,7 @@ class Guarantee:
     noise: float
     sampling_rate: float
     masked: bool
+    epsilon_against_centers: float | None = None
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,17 @@ from fedcox.analysis.fitted import (
     Guarantee,
 )
 from fedcox.analysis.notices import lost_centers
+from fedcox.analysis.private_notices import large_delta, much_noise
 from fedcox.analysis.public_scale import public_setting
 from fedcox.analysis.study import Study
 from fedcox.analysis.study_tables import Differential, PrivateSolver
 from fedcox.analysis.versions import versions
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import PolicyError
+from fedcox.errors import BudgetError
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.privacy.accountant import epsilon_of
+from fedcox.privacy.accountant import epsilon_against_other_centers, epsilon_of
 from fedcox.privacy.budget import Budget
 from fedcox.solvers.private_descent import PrivateDescent
 from fedcox.solvers.solver import Watcher
@@ -50,6 +51,7 @@ def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InP
     What a budget allows in all is the word of the center's own policy.
     """
     faults, centers = [], []
+    private = differential(study)
     for center in federation.centers:
         limits = None if center.gate is None else center.gate.policy.differential_privacy
         if limits is None or limits.epsilon is None or limits.delta is None:
@@ -58,13 +60,21 @@ def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InP
                 "one with epsilon and delta in its [differential_privacy]."
             )
             continue
+        if set(center.name) & set("/\\") or center.name.startswith("."):
+            faults.append(f"{center.name}: a budget's file cannot have this name.")
+            continue
         budget = Budget(
             Path(folder) / f"{center.name}.jsonl", epsilon=limits.epsilon, delta=limits.delta
         )
-        noise = NoisedReplies(_digest(study), differential(study).delta, budget)
+        try:
+            # All are looked at before the first pays: a refused study must cost nobody.
+            budget.check(epsilon=private.epsilon, delta=private.delta)
+        except BudgetError as error:
+            faults.append(f"{center.name}: {error.subject} {error.faults[0]}")
+        noise = NoisedReplies(_digest(study), private.delta, budget)
         centers.append(replace(center, noise=noise))
     if faults:
-        raise PolicyError("These centers have no privacy budget.", faults)
+        raise BudgetError("The centers' privacy budgets do not cover this study.", faults)
     return InProcess(centers)
 
 
@@ -89,7 +99,17 @@ def fit_private(
     mark, begun = federation.ledger.mark(), federation.names
     fewest = None if federation.shows_centers else max(3, len(begun) // 2 + 1)
     release = descent.release(
-        private.epsilon, private.delta, columns=setting.columns, fewest_centers=fewest
+        private.epsilon,
+        private.delta,
+        columns=setting.columns,
+        centers=len(begun),
+        fewest_centers=fewest,
+    )
+    noise = descent.noise_in_log_risk(
+        release,
+        columns=setting.columns,
+        intervals=setting.intervals,
+        centers=len(begun),
     )
     if descent.standardise:
         setting = descent.standardised(federation, setting, release)
@@ -116,10 +136,12 @@ def fit_private(
         bytes_down=sum(row.bytes_down for row in ledger),
         concordance=None,
         convergence=(),
-        notices=tuple(
-            lost_centers(
+        notices=(
+            *much_noise(noise, masked=not federation.shows_centers),
+            *large_delta(private.delta, descent.patients),
+            *lost_centers(
                 [name for name in begun if name not in federation.names], done_again=False
-            )
+            ),
         ),
         versions=versions(),
         ledger=ledger,
@@ -130,6 +152,7 @@ def fit_private(
             noise=release.noise_multiplier,
             sampling_rate=release.sampling_rate,
             masked=not federation.shows_centers,
+            epsilon_against_centers=epsilon_against_other_centers(release, private.delta),
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedcox.evaluation.audit import Audit, Outcome
+    from fedcox.evaluation.noise_audit import NoiseAudit
 
 FILE = "audit.json"
 NO_PROOF = (
@@ -67,7 +69,8 @@ def audit(
     its spread. Shows counts, never a patient's value; nothing leaves this
     machine.
 
-    Exit status 1 if anybody is recovered under both limits and secure sums.
+    Exit status 1 if anybody is recovered under both limits and secure sums, or
+    if replies hold less noise than the claimed epsilon needs.
 
     fedcox audit study.toml --data all.csv --center-column hospital
 
@@ -102,7 +105,7 @@ def audit(
     if out is not None:
         _write(found, out)
     _show(found, Console())
-    if found.recovered(Protection.BOTH):
+    if found.recovered(Protection.BOTH) or not found.claims_stand:
         raise typer.Exit(1)
 
 
@@ -142,15 +145,28 @@ def _write(found: Audit, folder: Path) -> None:
 def _show(found: Audit, console: Console) -> None:
     from rich.markup import escape
 
+    from fedcox.evaluation.protection import Protection
+
     console.print(_table(found))
     console.print(f"Of {found.patients:,} patients in {found.centers} centers. {NO_PROOF}")
     for protection, reason in found.left_out.items():
         console.print(f"Not tried: {protection.value}, since {escape(reason)}.")
-    if found.noise is not None:
-        console.print(
-            f"Differential privacy: epsilon {found.noise.claimed:.3g} is claimed; an attack on "
-            f"{found.noise.runs:,} runs proves at least {found.noise.lower_bound:.3g}."
-        )
+    if Protection.NOISE in found.protections and not found.noise:
+        console.print("Differential privacy: not audited, since nothing was sent under noise.")
+    for noise in found.noise:
+        console.print(_claim(noise))
+
+
+def _claim(noise: NoiseAudit) -> str:
+    whole = "for all rounds together"
+    known = "for one round and a patient who is known to be drawn"
+    proven = f"{noise.lower_bound:.3g}" if math.isfinite(noise.lower_bound) else "50"
+    told = (
+        f"Differential privacy, {noise.question}: epsilon {noise.claimed:.3g} is claimed "
+        f"{known if noise.sampled else whole}; an attack on {2 * noise.runs:,} replies proves "
+        f"at least {proven}."
+    )
+    return told if noise.consistent else f"{told} [bold red]The claim is wrong.[/]"
 
 
 def _table(found: Audit) -> Table:

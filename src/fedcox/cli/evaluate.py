@@ -95,6 +95,7 @@ def evaluate(
         files = given_files(data, center_column, center or [])
         check_evaluation_folder(out, overwrite=overwrite, resume=resume)
         plan = Study.read(study)
+        _check_open(plan)
         names = [name.strip() for name in schemes.split(",")]
         federation, told = _read(plan, files, center_column, names)
         experiment = study_experiment(
@@ -109,6 +110,20 @@ def evaluate(
         file = begin_folder(out, overwrite=overwrite)
         rows = run_shown(experiment, file, workers or os.cpu_count() or 1)
         _finish(experiment, rows, out, unit=plan.outcome.unit, told=told)
+
+
+def _check_open(plan: Study) -> None:
+    """Schemes are compared on the patients themselves: no noise is added, and none shown."""
+    from fedcox.errors import InputError
+
+    if plan.privacy.differential is not None:
+        raise InputError(
+            "This study is under differential privacy, and an evaluation adds no noise.",
+            [
+                "Leave [privacy.differential] out and name another solver to evaluate without; "
+                "`fedcox reproduce privacy` compares fits under noise on simulated patients."
+            ],
+        )
 
 
 def _read(

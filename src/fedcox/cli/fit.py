@@ -14,11 +14,6 @@ import typer
 
 from fedcox.cli.progress import progress_bar
 
-_UNCOUNTED = (
-    "Some patients of the files were left out. How many is not said here, since exact counts "
-    "would break what differential privacy promises; `fedcox check` tells each hospital."
-)
-
 if TYPE_CHECKING:
     from fedcox.analysis.fitted import FittedStudy
     from fedcox.analysis.study import Study
@@ -177,8 +172,7 @@ def fit_shown(
             federation = _with_budgets(plan, federation, budget)
     told = tuple(Notice(warning.category.__name__, str(warning.message)) for warning in caught)
     if plan.privacy.differential is not None:
-        # They count patients, and an exact count beside the noise would break its promise.
-        told = tuple(Notice(notice.name, _UNCOUNTED) for notice in told)
+        told = ()  # that anybody was left out may be about one patient: `check` tells it
     with warnings.catch_warnings(), watching(plan) as watch:
         warnings.simplefilter("ignore", FedcoxWarning)  # they come back in `notices`
         fitted = run(plan, federation, watch)

@@ -13,19 +13,18 @@ from weakref import WeakSet
 
 import numpy as np
 
-from fedcox.errors import SecureSumError
+from fedcox.errors import RefusedError, SecureSumError
 from fedcox.federation.evidence import Evidence
-from fedcox.federation.ledger import Ledger
+from fedcox.federation.ledger import BYTES_PER_NUMBER, Ledger
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply
 from fedcox.federation.masked_numbers import decode, round_digest
-from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Agreed, Answer
+from fedcox.federation.study_check import StudyCheck, evidence_of
 
 if TYPE_CHECKING:
     from fedcox.engines.in_process import InProcess
     from fedcox.federation.center import Center
     from fedcox.privacy.identity import PublicIdentity
-    from fedcox.privacy.secure_sum import SumResult
 
 
 class Carrier(Protocol):
@@ -36,9 +35,16 @@ class Carrier(Protocol):
         ...
 
     def ask(
-        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
+        self,
+        names: Sequence[str],
+        queries: Sequence[AbstractQuery[Any]],
+        round_number: int,
+        previous: bytes | None,
     ) -> dict[str, MaskedReply]:
-        """The questions of one round to the named centers, masked against each other."""
+        """The questions of one round to the named centers, masked against each other.
+
+        `previous` is the transcript of the round before, for centers that follow the study.
+        """
         ...
 
     def noted(self, name: str, query: AbstractQuery[Any]) -> tuple[int | None, float | None]:
@@ -59,9 +65,16 @@ class InProcessCarrier:
         }
 
     def ask(
-        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
+        self,
+        names: Sequence[str],
+        queries: Sequence[AbstractQuery[Any]],
+        round_number: int,
+        previous: bytes | None,
     ) -> dict[str, MaskedReply]:
-        return {name: self.centers[name].reply(queries, round_number, names) for name in names}
+        return {
+            name: self.centers[name].reply(queries, round_number, names, previous)
+            for name in names
+        }
 
     def noted(self, name: str, query: AbstractQuery[Any]) -> tuple[int | None, float | None]:
         center = self.centers[name].center
@@ -69,7 +82,11 @@ class InProcessCarrier:
 
 
 class Masked:
-    """Asks centers through a carrier and sees nothing but sums over them."""
+    """Asks centers through a carrier and sees nothing but sums over them.
+
+    Where centers are `following` the study, each gets the transcript of the round before with
+    every question.
+    """
 
     shows_centers = False
 
@@ -80,6 +97,7 @@ class Masked:
         carrier: Carrier,
         *,
         smallest_sum: int = 3,
+        following: bool = False,
     ) -> None:
         from fedcox.privacy.secure_sum import SecureSum
 
@@ -89,16 +107,25 @@ class Masked:
         self._sums = SecureSum(study, known, self._metered, smallest_sum=smallest_sum)
         self._sent: WeakSet[Agreed] = WeakSet()
         self._evidence: Evidence | None = None
+        self._following = following
+        self._previous: bytes | None = None
         self._sums.set_up()
 
     @classmethod
-    def around(cls, federation: InProcess, *, study: str = "study") -> Masked:
+    def around(
+        cls, federation: InProcess, *, study: str = "study", check: StudyCheck | None = None
+    ) -> Masked:
         """The same centers, each under masks, with identities made for this run."""
-        return cls.of_centers(federation.centers, study=study)
+        return cls.of_centers(federation.centers, study=study, check=check)
 
     @classmethod
-    def of_centers(cls, centers: Sequence[Center], *, study: str = "study") -> Masked:
-        """Centers of this process under masks, with identities made for this run."""
+    def of_centers(
+        cls, centers: Sequence[Center], *, study: str = "study", check: StudyCheck | None = None
+    ) -> Masked:
+        """Centers of this process under masks, with identities made for this run.
+
+        By `check` those that have limits see that they are asked what the study asks.
+        """
         from fedcox.privacy.identity import Identity
         from fedcox.privacy.party import Party
 
@@ -114,10 +141,12 @@ class Masked:
                     known,
                     smallest_sum=_smallest_sum(center),
                 ),
+                None if center.gate is None else check,
             )
             for center in centers
         ]
-        return cls(study, known, InProcessCarrier(masked))
+        following = any(center.study is not None for center in masked)
+        return cls(study, known, InProcessCarrier(masked), following=following)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,7 +172,9 @@ class Masked:
         lengths: list[tuple[int, ...]] = []
 
         def collect(round_number: int, names: tuple[str, ...]) -> Mapping[str, bytes]:
-            replies = self._carrier.ask(names, queries, round_number)
+            if lengths and self._following:
+                raise _incomplete()
+            replies = self._carrier.ask(names, queries, round_number, self._previous)
             lengths[:] = [reply.lengths for reply in replies.values()]
             self._metered.count({name: reply.message for name, reply in replies.items()})
             return {name: reply.message for name, reply in replies.items()}
@@ -156,7 +187,9 @@ class Masked:
                 ["They do not run the same study; compare their study files and versions."],
             )
         self._record(queries, lengths[0])
-        self._evidence = _evidence(queries, result)
+        transcript = None if result.transcript is None else result.transcript.to_bytes()
+        self._evidence = evidence_of(queries, transcript)
+        self._previous = transcript if self._following else None
         parts = np.split(total, np.cumsum(lengths[0])[:-1])
         return [decode(query, part) for query, part in zip(queries, parts, strict=True)]
 
@@ -170,6 +203,8 @@ class Masked:
 
     def _record(self, queries: Sequence[AbstractQuery[Any]], lengths: tuple[int, ...]) -> None:
         down = [query.numbers + self._once(query) for query in queries]
+        if self._previous is not None:
+            down[0] += -(-len(self._previous) // BYTES_PER_NUMBER)
         for name in self.names:
             # What the masks add is put down with the first question of the round.
             extra = self._metered.taken(name) - 8 * sum(lengths)
@@ -196,15 +231,12 @@ class Masked:
         return query.setting.numbers
 
 
-def _evidence(queries: Sequence[AbstractQuery[Any]], result: SumResult) -> Evidence | None:
-    """Of a round that ended with a life table; none if a center vanished in it."""
-    *others, last = queries
-    if not isinstance(last, IntervalCounts) or last.reading != "include":
-        return None
-    if result.transcript is None:
-        return None
-    before = tuple(query.digest for query in others)
-    return Evidence(last.grid, before, result.transcript.to_bytes())
+def _incomplete() -> RefusedError:
+    """Centers that follow the study expect it to begin anew among those left."""
+    return RefusedError(
+        "The sum cannot be completed: centers were lost before and after they answered.",
+        ["Ask those that are left again, from the study's first question on."],
+    )
 
 
 def _smallest_sum(center: Center) -> int:

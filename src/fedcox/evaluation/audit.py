@@ -27,20 +27,23 @@ from fedcox.evaluation.attacks.looks import LifeTable
 from fedcox.evaluation.attacks.observer import ALL_CENTERS, Exchange, Observer, Recorder
 from fedcox.evaluation.attacks.scene import Attack, Scene
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.privacy_audit import PrivacyAudit, audit_patient_clipping
+from fedcox.evaluation.noise_audit import NoiseAudit, audit_noise
 from fedcox.evaluation.protection import Protection, begin, left_out, masked, protected
 from fedcox.federation.center import Center
+from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
+from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
-from fedcox.federation.query import AbstractPrivateQuery, Federation
+from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.privacy.noise import SystemRandomness
 from fedcox.privacy.policy import Policy
-from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.cohort import Cohort
 from fedcox.survival.time_grid import TimeGrid
 
 #: A center whose patients are spread wider than the others' may count β as longer than it is.
 _MARGIN = 0.8
-_RUNS = 40_000  # of the attack on a claimed epsilon
+#: Noised replies to each kind of question that the attack on a claimed epsilon looks at.
+_REPLIES = 8000
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,12 @@ class Audit:
     protections: tuple[Protection, ...]
     left_out: Mapping[Protection, str]  # with the reason
     attacks: tuple[AuditedAttack, ...]
-    noise: PrivacyAudit | None = None  # what is claimed under differential privacy, and proven
+    noise: tuple[NoiseAudit, ...] = ()  # what is claimed of noised replies, and proven
+
+    @property
+    def claims_stand(self) -> bool:
+        """Whether no claimed epsilon was shown to be wrong."""
+        return all(found.consistent for found in self.noise)
 
     def recovered(self, protection: Protection) -> int:
         """The most patients that any one attack recovered; zero where it was not tried."""
@@ -89,15 +97,19 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Counts alone, as `audit.json` has them."""
-        noise = None if self.noise is None else asdict(self.noise)
         return {
             "patients": self.patients,
             "centers": self.centers,
             "protections": [protection.value for protection in self.protections],
             "not_tried": {each.value: reason for each, reason in self.left_out.items()},
             "attacks": [attack.to_dict() for attack in self.attacks],
-            "differential_privacy": noise,
+            "differential_privacy": [_finite(asdict(found)) for found in self.noise],
         }
+
+
+def _finite(record: Mapping[str, Any]) -> dict[str, Any]:
+    """An epsilon beyond all that is accounted for, which is infinite, has no number in JSON."""
+    return {name: None if value == math.inf else value for name, value in record.items()}
 
 
 Watch = Callable[[str], None]
@@ -121,7 +133,7 @@ def audit(
     found: dict[str, dict[Protection, Outcome]] = {attack.name: {} for attack in attacks}
     without = left_out(study, len(centers))
     tried = tuple(each for each in protections if each not in without)
-    noise = None
+    noise: tuple[NoiseAudit, ...] = ()
     for protection in tried:
         watch(f"{protection.value}: the fit")
         scene, stopped = _scene(study, centers, given, protection)
@@ -131,7 +143,7 @@ def audit(
             found[attack.name][protection] = _outcome(attack, scene, truth, stopped)
         if protection is Protection.NOISE:
             watch(f"{protection.value}: the claimed epsilon")
-            noise = _claim(study, scene)
+            noise = _noise(study, scene, centers[0].cohort)
     return Audit(
         sum(center.cohort.patients for center in centers),
         len(centers),
@@ -199,21 +211,26 @@ def _conducted(
     return recorder.exchanges, recorder.settings, None
 
 
-def _claim(study: Study, scene: Scene) -> PrivacyAudit | None:
-    """Attack the noise that the fit used; None if there was none, or patients were sampled.
-
-    Gaussian noise on many sums tells as much as less of it, by the root of their number, on
-    one, which takes less time to attack.
-    """
-    queries = [exchange.query for exchange in scene.exchanges]
-    used = [query.release for query in queries if isinstance(query, AbstractPrivateQuery)]
+def _noise(study: Study, scene: Scene, cohort: Cohort) -> tuple[NoiseAudit, ...]:
+    """Attack the noise of every kind of question that the fit asked under noise."""
     differential = study.privacy.differential
-    if not used or differential is None or used[0].sampling_rate < 1:
-        return None
-    multiplier = used[0].noise_multiplier / math.sqrt(used[0].releases)
-    one = GaussianRelease(multiplier, used[0].sensitivity)
-    return audit_patient_clipping(
-        one, delta=differential.delta, runs=_RUNS, randomness=SystemRandomness()
+    asked: dict[str, ClippedGradientAt | ClippedMomentsOf] = {}
+    for exchange in scene.exchanges:
+        if isinstance(exchange.query, ClippedGradientAt | ClippedMomentsOf):
+            asked.setdefault(exchange.query.name, exchange.query)
+    if differential is None:
+        return ()
+    hidden = masked(study, Protection.NOISE)
+    return tuple(
+        audit_noise(
+            query,
+            cohort,
+            masked=hidden,
+            delta=differential.delta,
+            runs=max(1, _REPLIES // (2 * query.release.parts)),
+            randomness=SystemRandomness(),
+        )
+        for query in asked.values()
     )
 
 

@@ -9,6 +9,9 @@ so how often the guess was right, over many runs, is proof of a least ε. The ch
 by Clopper and Pearson's intervals, and the guess – a threshold on the sum in the patient's own
 direction – is chosen on other runs than those that are counted. A claim above the bound is not
 proven by that; a claim below it is wrong.
+
+The noise here is drawn as it ought to be, so this judges how far a patient can move a sum.
+Whether replies leave a center with that noise is seen in `noise_audit.py`.
 """
 
 from __future__ import annotations

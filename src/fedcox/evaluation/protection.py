@@ -7,7 +7,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from fedcox.analysis.plan import Plan
 from fedcox.analysis.private_fit import noised
+from fedcox.analysis.replay import Replay
 from fedcox.analysis.study import Study
 from fedcox.analysis.study_tables import Differential, NewtonSolver, Privacy, PrivateSolver
 from fedcox.engines.in_process import InProcess
@@ -100,7 +102,10 @@ def begin(
     federation = InProcess(fresh)
     if differential is not None:
         federation = noised(meant, federation)
-    return Masked.around(federation, study=study.name) if hidden else federation
+    if not hidden:
+        return federation
+    check = None if differential is not None else Replay(Plan.of(meant))
+    return Masked.around(federation, study=study.name, check=check)
 
 
 def _policy(policy: Policy, differential: Differential | None, *, hidden: bool) -> Policy:

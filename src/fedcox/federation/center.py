@@ -74,6 +74,8 @@ class Center:
             )
         if self.gate is None:
             return
+        if isinstance(query, AbstractPrivateQuery):
+            self._check_noise(query, self.gate)
         alpha, beta = query.point or (None, None)
         request = Request(
             query.name,
@@ -88,6 +90,20 @@ class Center:
         except RefusedError as error:
             told = f"Center '{self.name}' refuses the question '{query.name}'."
             raise type(error)(told, error.faults) from None
+
+    def _check_noise(self, query: AbstractPrivateQuery[Answer], gate: Gate) -> None:
+        """Noise covers what limits would refuse, so there must be enough of it."""
+        noise, limits = self._noise(query), gate.policy.differential_privacy
+        spent = noise.epsilon(query.release)
+        if limits.epsilon is not None and not spent <= limits.epsilon:
+            gate.refuse()
+            raise RefusedError(
+                f"Center '{self.name}' refuses the question '{query.name}'.",
+                [
+                    f"[differential_privacy] epsilon: replies like this cost {spent:g}; all "
+                    f"studies together may spend {limits.epsilon:g}. More noise is needed."
+                ],
+            )
 
     def group(self, query: AbstractQuery[Answer], *, masked: bool = False) -> int | None:
         """The fewest patients that a part of the reply describes, for the ledger.

@@ -40,8 +40,9 @@ def check_groups(setting: Setting, party: Party, centers: Collection[str]) -> No
     except (SecureSumError, StudyError) as error:
         raise _unchecked(error) from error
     keep = setting.scaling.keep
-    if not (_places(keep, sums.mean.size) and _equal(setting.scaling.mean, sums.mean[keep])):
-        raise _wrong("the means of the covariates are not those of the centers' sums", _LEVEL)
+    if not _places(keep, sums.mean.size):
+        raise _wrong("the columns are not those of the centers", _LEVEL)
+    _check_sums(setting.scaling.mean, setting.present, sums.mean[keep], sums.present[keep])
     parts = life.patients, life.at_risk, life.events
     counted = merged_leavers(*parts, last, setting.reading)
     if not np.array_equal(leavers_within(setting.active, counted), setting.leavers):
@@ -56,7 +57,13 @@ def check_means(query: CovariateScatter, party: Party, centers: Collection[str])
         sums, _ = _totals(query.evidence, party, centers)
     except (SecureSumError, StudyError) as error:
         raise _unchecked(error) from error
-    if query.patients != sums.patients or not _equal(query.mean, sums.mean):
+    _check_sums(query.mean, query.present, sums.mean, sums.present)
+
+
+def _check_sums(
+    mean: FloatArray, present: FloatArray | None, true: FloatArray, values: FloatArray
+) -> None:
+    if present is None or not (_equal(mean, true) and np.array_equal(present, values)):
         raise _wrong("the means of the covariates are not those of the centers' sums", _LEVEL)
 
 

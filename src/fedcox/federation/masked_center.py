@@ -21,6 +21,7 @@ from fedcox.federation.query import (
     AbstractQuery,
 )
 from fedcox.federation.setting import Setting
+from fedcox.federation.study_check import StudyCheck, StudyPath
 from fedcox.privacy.fixed_point import UIntArray
 from fedcox.survival.cohort import FloatArray
 
@@ -44,24 +45,37 @@ class MaskedCenter:
     """A center and its part in the secure sums of a study.
 
     It remembers which settings it has checked, and for every set of centers the grid it first
-    answered on: later ones may join its intervals, not part them.
+    answered on: later ones may join its intervals, not part them. One that knows the `study`
+    answers what the study asks next, and nothing else; it then needs to be shown every sum.
     """
 
     center: Center
     party: Party
+    study: StudyCheck | None = None
     _checked: WeakKeyDictionary[Setting, frozenset[str]] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
     _finest: dict[frozenset[str], FloatArray] = field(default_factory=dict, repr=False)
+    _path: StudyPath = field(default_factory=StudyPath, repr=False)
 
     @property
     def name(self) -> str:
         return self.center.name
 
     def reply(
-        self, queries: Sequence[AbstractQuery[Any]], round_number: int, centers: Sequence[str]
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        round_number: int,
+        centers: Sequence[str],
+        previous: bytes | None = None,
     ) -> MaskedReply:
-        """Answer the questions of one round, masked against the other `centers` of it."""
+        """Answer the questions of one round, masked against the other `centers` of it.
+
+        `previous` is the transcript of the round before.
+        """
+        if self.center.gate is not None:
+            self.center.gate.check_patience()
+        self._check_study(queries, centers, previous)
         # All must be allowed before any is masked.
         parts = [self._allowed(query, frozenset(centers)) for query in queries]
         message = self.party.masked(
@@ -70,7 +84,24 @@ class MaskedCenter:
             np.concatenate(parts),
             centers,
         )
-        return MaskedReply(tuple(int(part.size) for part in parts), message)
+        lengths = tuple(int(part.size) for part in parts)
+        if self.study is not None:
+            self._path.answered(queries, lengths, centers)
+        return MaskedReply(lengths, message)
+
+    def _check_study(
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        centers: Sequence[str],
+        previous: bytes | None,
+    ) -> None:
+        if self.study is None:
+            return
+        try:
+            self._path.check(self.study, queries, centers, previous, self.party)
+        except RefusedError as error:
+            names = ", ".join(query.name for query in queries)
+            raise self._refusal(names, *error.faults) from error
 
     def _allowed(self, query: AbstractQuery[Any], centers: frozenset[str]) -> UIntArray:
         """The integers of one reply, if limits allow it as part of a sum over `centers`."""
@@ -78,14 +109,14 @@ class MaskedCenter:
             return self._integers(query, len(centers))
         setting = query.setting
         try:
-            if isinstance(query, CovariateScatter) and query.patients is not None:
+            if isinstance(query, CovariateScatter) and query.present is not None:
                 check_means(query, self.party, centers)
             if isinstance(setting, Setting):
                 self._check_groups(setting, centers)
                 if self.center.gate.policy.groups.one_grid:
                     self._check_grid(setting, centers)
         except RefusedError as error:
-            raise self._refusal(query, *error.faults) from error
+            raise self._refusal(query.name, *error.faults) from error
         integers = self._integers(query, len(centers))
         if isinstance(setting, Setting):
             self._finest.setdefault(centers, setting.grid.edges)
@@ -122,7 +153,8 @@ class MaskedCenter:
             packed = query.pack(self.center.answer(query, masked=True))
             return encode(query, packed, centers)
         raise self._refusal(
-            query, "The replies to it do not add up, so they cannot be masked. Ask for a sum."
+            query.name,
+            "The replies to it do not add up, so they cannot be masked. Ask for a sum.",
         )
 
     def _check_noise(self, query: AbstractPrivateQuery[Any]) -> None:
@@ -131,11 +163,14 @@ class MaskedCenter:
         if claimed is None or claimed <= self.party.fewest_centers:
             return
         raise self._refusal(
-            query,
+            query.name,
             f"Its noise would be divided by {claimed}, and a sum may be over as few as "
             f"{self.party.fewest_centers} centers: then it would not be enough.",
         )
 
-    def _refusal(self, query: AbstractQuery[Any], *faults: str) -> RefusedError:
-        told = f"Center '{self.name}' refuses the question '{query.name}'."
+    def _refusal(self, question: str, *faults: str) -> RefusedError:
+        """The refusal, which counts as one where there are limits."""
+        if self.center.gate is not None:
+            self.center.gate.refuse()
+        told = f"Center '{self.name}' refuses the question '{question}'."
         return RefusedError(told, faults)

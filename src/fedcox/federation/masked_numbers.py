@@ -31,7 +31,8 @@ def decode(query: AbstractQuery[Any], total: UIntArray) -> Any:
     if isinstance(query, AbstractMaximumQuery):
         from fedcox.privacy.secure_maximum import highest
 
-        return highest(total)
+        cell = highest(total)
+        return 0 if cell is None else 1 + cell
     if not isinstance(query, AbstractAdditiveQuery):
         raise TypeError(f"Replies to '{query.name}' do not add up.")
     fine = total.size if query.fine is None else LIMBS * query.fine

@@ -113,7 +113,7 @@ class AbstractAdditiveQuery(AbstractQuery[Answer]):
     def fine(self) -> int | None:
         """How many numbers at the front keep the precision of a double at any size.
 
-        They are masked in three parts. None stands for all numbers.
+        They are masked in four parts. None stands for all numbers.
         """
         return 0
 

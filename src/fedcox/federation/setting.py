@@ -28,7 +28,8 @@ class Setting:
     What was prepared stays in the center and is forgotten with the setting. `leavers` counts,
     over all centers, the patients at risk last in no interval, the first, the second, …, those
     without the event there and those with it. It is agreed on where only sums over centers are
-    seen, and limits are compared with it; by the `evidence` centers check it.
+    seen, and limits are compared with it, and with how many values of each column are
+    `present`; by the `evidence` centers check both.
     """
 
     grid: TimeGrid
@@ -38,6 +39,7 @@ class Setting:
     scaling: Scaling
     leavers: IntArray | None = None
     evidence: Evidence | None = None
+    present: FloatArray | None = None
     _placed: WeakKeyDictionary[Cohort, TimeAtRisk] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
@@ -68,6 +70,7 @@ class Setting:
         """
         parts = self.grid.numbers, int(self.active.size), self.scaling.numbers
         told = 0 if self.leavers is None else int(self.leavers.size)
+        told += 0 if self.present is None else int(self.present.size)
         return sum(parts) + self.link.numbers + 1 + told
 
     def prepared(self, cohort: Cohort) -> PreparedPatients:
@@ -134,13 +137,27 @@ class Setting:
         return Known(
             edges=self.grid.edges,
             level=smallest_level(
-                cohort, rows=chosen, columns=scaling.keep, mean=scaling.mean, patients=patients
+                cohort,
+                rows=chosen,
+                columns=scaling.keep,
+                mean=scaling.mean,
+                present=self.present,
             ),
             share=largest_share(
                 cohort, self.placed(cohort), scaling, self.link, alpha, beta, chosen
             ),
             patients=patients,
+            spread=None if patients is None else self._own_part(cohort, patients),
         )
+
+    def _own_part(self, cohort: Cohort, patients: int) -> float:
+        """The largest part of a column's claimed sum of squares that is this center's own."""
+        scaled = np.empty((cohort.patients, self.columns))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # A spread of zero is the coordinator's word, and refused.
+            self.scaling.apply(cohort.covariates, out=scaled)
+            squares = np.square(scaled).sum(axis=0)
+        return float(squares.max(initial=0.0)) / patients
 
     def cells(self, cohort: Cohort) -> SingleCells:
         """The cohort ready for single cells to be looked at, made and kept likewise."""

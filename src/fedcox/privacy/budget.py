@@ -110,6 +110,11 @@ class Budget:
         with self._locked():
             return _total(self._lines())
 
+    def check(self, *, epsilon: float, delta: float) -> None:
+        """Raise what `reserve` would, and write nothing."""
+        with self._locked():
+            self._check_room(_total(self._lines()), epsilon, delta)
+
     def reserve(
         self, study: str, *, epsilon: float, delta: float, releases: int
     ) -> Reservation:
@@ -127,9 +132,10 @@ class Budget:
         return Reservation(study, epsilon, delta, releases)
 
     def _check_room(self, spent: Spent, epsilon: float, delta: float) -> None:
+        studies = "one study" if spent.studies == 1 else f"{spent.studies} studies"
         faults = [
-            f"{name}: {before:g} of {allowed:g} is spent by {spent.studies} study(ies), this "
-            f"one asks for {asked:g}."
+            f"{name}: {before:g} of {allowed:g} is spent by {studies}, this one asks for "
+            f"{asked:g}."
             for name, before, asked, allowed in (
                 ("Epsilon", spent.epsilon, epsilon, self.epsilon),
                 ("Delta", spent.delta, delta, self.delta),

@@ -57,13 +57,16 @@ class Known:
     `edges` end the intervals of the grid it refers to. `level` is the fewest patients who share
     a level of a covariate, see `levels.py`, and `share` the largest of any patient of the
     center in the sums it asks for, see `dominance.py`. `patients` counts those of all centers,
-    as agreed for the study. None is not known, or there is none in this question.
+    as agreed for the study. `spread` is the largest part of any column's claimed sum of squares
+    that the center's own patients make up: more than one cannot be. None is not known, or
+    there is none in this question.
     """
 
     edges: FloatArray | None = None
     level: int | None = None
     share: float | None = None
     patients: int | None = None
+    spread: float | None = None
 
 
 def smallest_of(groups: IntArray) -> int:

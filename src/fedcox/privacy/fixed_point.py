@@ -80,7 +80,7 @@ class FixedPoint:
             faults.append(
                 f"{outside} of {np.size(values)} are out of range: with {self._bits_in_words} "
                 f"of resolution and {self.centers} centers each must be below "
-                f"{np.min(self.largest):.3g} in size. Use fewer bits, or smaller units."
+                f"{np.min(self.largest):.3g} in size. Divide large columns by a power of ten."
             )
         return faults
 

@@ -59,6 +59,16 @@ def seen_alone(policy: Policy) -> Iterator[str]:
         )
 
 
+def too_many_rounds(policy: Policy, rounds: int) -> Iterator[str]:
+    """A solver that asks at more parameters than are answered."""
+    most = policy.parameters.rounds
+    if rounds > most:
+        yield (
+            f"[parameters] rounds: the study's solver asks {rounds} times; at most {most:g} "
+            'are answered. Use fewer steps, or method = "newton" or "lbfgs".'
+        )
+
+
 def too_few_centers(policy: Policy, centers: int) -> Iterator[str]:
     """A secure sum over so few centers that one may work out another's reply."""
     if centers < policy.protection.centers:
@@ -85,6 +95,17 @@ def blocks_out_of_reach(
         yield (
             f"[blocks] group: the study joins intervals up to {smallest_group} patients; at "
             f"least {limits.group} are needed. Set smallest_group in the study's [privacy]."
+        )
+
+
+def small_parts(policy: Policy, *, masked: bool, group: int | None) -> Iterator[str]:
+    """Joined intervals that fewer may leave with the event, or without, than are needed."""
+    needed = policy.groups.interval
+    if masked and group is not None and -(-group // 2) < needed:
+        yield (
+            f"[groups] interval: the study joins intervals until {group} patients leave, of "
+            f"whom {-(-group // 2)} may do so with the event; at least {needed} are needed. "
+            f"Set smallest_group = {2 * needed} in the study's [privacy]."
         )
 
 

@@ -49,19 +49,27 @@ class Gate:
 
     def admit(self, request: Request, known: Known = _NOTHING_KNOWN) -> None:
         """Count the reply as given, or raise every broken limit and count the refusal."""
+        self.check_patience()
+        faults = list(broken(self._policy, request, known, self._past))
+        if faults:
+            self.refuse()
+            raise RefusedError(
+                f"The hospital's policy refuses the question '{request.query}'.", faults
+            )
+        self._past = self._after(request, known)
+
+    def refuse(self) -> None:
+        """Count a refusal, whoever found the reason for it."""
+        self._refusals += 1
+
+    def check_patience(self) -> None:
+        """Raise if so many questions were refused that no more are looked at."""
         most = self._policy.questions.refusals
         if self._refusals >= most:
             raise RefusedError(
                 "The hospital's policy refuses all further questions of this study.",
                 [f"[questions] refusals: {most:g} were refused, which is the limit."],
             )
-        faults = list(broken(self._policy, request, known, self._past))
-        if faults:
-            self._refusals += 1
-            raise RefusedError(
-                f"The hospital's policy refuses the question '{request.query}'.", faults
-            )
-        self._past = self._after(request, known)
 
     def _after(self, request: Request, known: Known) -> Past:
         past = self._past

@@ -1,8 +1,8 @@
-"""Numbers of any size in fixed point: three whole numbers each, which add like the number.
+"""Numbers of any size in fixed point: four whole numbers each, which add like the number.
 
-A column may be measured in millions or in millionths, and the centers must agree on fixed
-point before they know. So a number x becomes whole, then what is left of it in units of 2⁻⁵⁰,
-then what is left of that in units of 2⁻¹⁰⁰.
+A column may be measured in billions or in billionths, and the centers must agree on fixed point
+before they know. So a number is written in units of 2⁵⁰, what is left of it in units of one,
+what is left of that in units of 2⁻⁵⁰, and the rest in units of 2⁻¹⁰⁰.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 from fedcox.privacy.fixed_point import FixedPoint, UIntArray
 from fedcox.survival.cohort import FloatArray
 
-LIMBS = 3
+LIMBS = 4
 _BITS = 50
 
 
 def encode_limbs(values: FloatArray, centers: int) -> UIntArray:
-    """Three integers mod 2⁶⁴ for each number: all wholes, all first parts, all the rest."""
+    """Four integers mod 2⁶⁴ for each number, all first ones first."""
     whole = FixedPoint(centers, 0)
-    parts, left = [], np.asarray(values, dtype=np.float64)
+    parts, left = [], np.ldexp(np.asarray(values, dtype=np.float64), -_BITS)
     for _ in range(LIMBS):
         parts.append(whole.encode(left))
         # Exact: what is left is a multiple of the last binary place of the number itself.
@@ -29,8 +29,8 @@ def encode_limbs(values: FloatArray, centers: int) -> UIntArray:
 
 def decode_limbs(total: UIntArray) -> FloatArray:
     """The sums that these integers stand for."""
-    parts = [
-        np.ldexp(part.view(np.int64).astype(np.float64), -_BITS * place)
+    first, *rest = (
+        np.ldexp(part.view(np.int64).astype(np.float64), _BITS * (1 - place))
         for place, part in enumerate(np.split(total, LIMBS))
-    ]
-    return np.asarray(parts[0] + (parts[1] + parts[2]))
+    )
+    return np.asarray(first + (rest[0] + (rest[1] + rest[2])))

@@ -16,6 +16,8 @@ from fedcox.survival.cohort import FloatArray
 if TYPE_CHECKING:
     from fedcox.privacy.policy import Policy
 
+_ROUNDING = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Past:
@@ -43,7 +45,7 @@ def broken(policy: Policy, request: Request, known: Known, past: Past) -> Iterat
         *_blocks(policy, request, past),
         *_model(policy, request, known),
         *_alpha(policy, request, past),
-        *_beta(policy, request, past),
+        *_beta(policy, request, known, past),
         *_share(policy, known),
     ]
     yield from too_fine
@@ -99,13 +101,13 @@ def _groups(policy: Policy, request: Request, known: Known, past: Past) -> Itera
     if group is not None and group < fewest:
         yield (
             f"[groups] interval: the smallest has {_people(group, request)}; at least {fewest} "
-            "are needed. Use wider intervals or a nearer horizon."
+            "are needed. Use wider intervals, a nearer horizon, or a larger smallest_group."
         )
     elif part is not None and part < fewest:
         yield (
             f"[groups] interval: of those who leave in an interval {_people(part, request)} do "
-            f"so with the event, or without; at least {fewest} are needed, or none. Use wider "
-            "intervals or a nearer horizon."
+            f"so with the event, or without; at least {fewest} are needed, or none. Set "
+            f"smallest_group = {2 * fewest} in the study's [privacy], or use wider intervals."
         )
     if policy.groups.one_grid and known.edges is not None and past.edges is not None:
         moved = int(np.count_nonzero(~np.isin(known.edges, past.edges)))
@@ -212,10 +214,15 @@ def _alpha(policy: Policy, request: Request, past: Past) -> Iterator[str]:
         yield from _moved("alpha", alpha, past.alpha, limits.alpha_step)
 
 
-def _beta(policy: Policy, request: Request, past: Past) -> Iterator[str]:
+def _beta(policy: Policy, request: Request, known: Known, past: Past) -> Iterator[str]:
     beta, limits = request.beta, policy.parameters
     if beta is None or not beta.size:
         return
+    if known.spread is not None and _exceeds(known.spread, 1.0 + _ROUNDING):
+        yield (
+            "[parameters] beta: the patients here vary more than the study's scale says all "
+            "do, so it is not theirs, and coefficients on it are longer than they look."
+        )
     length = _length(beta)
     if _exceeds(length, limits.beta):
         yield (

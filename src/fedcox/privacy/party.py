@@ -88,6 +88,7 @@ class Party:
         self._identity = identity
         self._known = checked_identities(known)
         self._smallest_sum = checked_smallest_sum(smallest_sum)
+        self._once = frozenset(known)  # those that every set-up so far was with
         self._start_anew()
 
     def _start_anew(self) -> None:
@@ -100,7 +101,8 @@ class Party:
     @property
     def fewest_centers(self) -> int:
         """The fewest centers that a sum with this one in it can be over, in this session."""
-        return max(self._ready().session.threshold, self._smallest_sum)
+        # Of all centers of the study, not of a session that a coordinator may have made small.
+        return max(len(self._known) // 2 + 1, self._smallest_sum)
 
     def handle(self, step: str, message: bytes) -> bytes:
         """Answer one protocol message of the coordinator, or refuse with a SecureSumError."""
@@ -171,11 +173,18 @@ class Party:
     def _share(self, message: bytes) -> bytes:
         announced = self._read(ByName.from_bytes, message).parts
         session = read_session(self._study, self._known, announced)
+        strangers = sorted(set(session.members) - self._once)
+        if strangers:
+            raise self._refusal(
+                f"{', '.join(strangers)} was left out of an earlier set-up of this study; sums "
+                "with and without a center give it away"
+            )
         if session.announcements.get(self.name) != self._own.announcement:
             raise self._refusal("the keys shown as its own are not those it announced")
         if self._ring is not None:
             raise self._refusal("it shares its secrets once; a new set-up begins with new keys")
         self._ring = KeyRing(self.name, self._own, session)
+        self._once = frozenset(session.members)
         return self._signed("shares", session.digest, ByName(self._ring.boxes()).to_bytes())
 
     def _accept(self, message: bytes) -> bytes:

@@ -118,6 +118,7 @@ class Policy(Table):
         patients: int | None = None,
         events: int | None = None,
         parameters: int | None = None,
+        rounds: int = 0,
         centers: int | None = None,
         secure_sums: bool | None = None,
         smallest_group: int | None = None,
@@ -128,14 +129,16 @@ class Policy(Table):
 
         `columns` are those of the hospital's file that the study uses, `questions` those it
         will ask; `patients` and `events` are the hospital's own, `parameters` the model's,
-        `smallest_group` what intervals are merged to. A study without noise has an infinite
-        `epsilon`. What is None is not known yet and not looked at.
+        `rounds` how often its solver asks for sure, `smallest_group` what intervals are merged
+        to. A study without noise has an infinite `epsilon`. What is None is not known yet and
+        not looked at.
         """
         found = [
             *foreseen.refused_columns(self, columns),
             *foreseen.refused_questions(self, questions),
             *foreseen.too_few(self, patients, events),
             *foreseen.too_little_noise(self, epsilon, delta),
+            *foreseen.too_many_rounds(self, rounds),
         ]
         if secure_sums is None:
             return found
@@ -146,6 +149,7 @@ class Policy(Table):
         elif centers is not None:
             found += foreseen.too_few_centers(self, centers)
         if epsilon in (None, math.inf):  # with noise there are no standard errors
+            found += foreseen.small_parts(self, masked=secure_sums, group=smallest_group)
             found += foreseen.blocks_out_of_reach(
                 self, masked=secure_sums, smallest_group=smallest_group
             )

@@ -11,8 +11,9 @@ vector and one short release from every center. Who may learn what:
   messages – gets no other sum, as long as no center helps it. Seeds are closed so that they
   open only if every center of the released set released that same set.
 - A center whose vector comes too late is not unmasked by it.
-- Sums over different sets of centers can be subtracted from one another. A center that drops
-  stays out until the next set-up, so that there are few such sets; there can be some.
+- Sums over different sets of centers can be subtracted from one another. A center that was
+  left out of a sum or of a set-up stays out, of later set-ups too, and more than half of the
+  study's centers are in every sum. So there are few such sets; there can be some.
 """
 
 from __future__ import annotations

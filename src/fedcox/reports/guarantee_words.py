@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedcox.analysis.fitted import Guarantee
 from fedcox.reports.number_text import bound_text, count_text, one_in_text, percent_text
@@ -52,8 +52,10 @@ def promises(guarantee: Guarantee) -> list[Promise]:
 
 def promises_in_short(guarantee: Guarantee) -> list[Promise]:
     """What nobody should miss."""
+    centers = [Promise("Against other centers", against_centers(guarantee))]
     return [
         Promise("For one patient", one_patient(guarantee)),
+        *(centers if guarantee.masked else []),
         Promise("What is not promised", ONE_STUDY),
         Promise("No intervals, no p-values, no counts", NO_INFERENCE),
     ]
@@ -71,6 +73,21 @@ def one_patient(guarantee: Guarantee) -> str:
         "(delta). So somebody who guesses from everything that was released whether a given "
         "patient is in it, with even odds beforehand, is right in at most "
         f"{right_guesses_text(guarantee)} of cases, against 50 % by tossing a coin.{weak}"
+    )
+
+
+def against_centers(guarantee: Guarantee) -> str:
+    """What is left of the promise where noise is added in parts, and others know theirs."""
+    known = "Against all other centers together, who know the parts of the noise they added, "
+    larger = guarantee.epsilon_against_centers
+    if larger is None:
+        return f"{known}epsilon is larger."
+    if math.isinf(larger):
+        return f"{known}epsilon is beyond all that is counted: nothing is promised."
+    right = right_guesses_text(replace(guarantee, epsilon=larger))
+    return (
+        f"{known}epsilon is {bound_text(larger)}, and such a guess is right in at most {right} "
+        "of cases."
     )
 
 
@@ -120,6 +137,5 @@ def _against_whom(guarantee: Guarantee) -> str:
     if not guarantee.masked:
         return f"{readers} It also holds against the other centers."
     return (
-        f"{readers} Centers know the part of the noise that they added themselves: against "
-        "centers that join forces with the coordinator the promise is weaker."
+        f"{readers} {against_centers(guarantee)} That is so with the coordinator's help, too."
     )

@@ -32,6 +32,8 @@ WARNING_TITLES: Mapping[str, str] = {
     "ApproximateSolverWarning": "An approximate result",
     "MissingCenterWarning": "Patients who belong to no center",
     "LostCentersWarning": "Centers that stopped answering",
+    "NoiseWarning": "Noise as large as the effects",
+    "LargeDeltaWarning": "A delta that is too large",
 }
 
 

@@ -60,6 +60,14 @@ def categories(patients: int, columns: int, seed: int, centers: int) -> dict[str
     return followed(levels, rng, centers)
 
 
+def level_combinations(patients: int, seed: int, centers: int) -> dict[str, Cohort]:
+    """Every level is shared by many, and some combinations by nobody else."""
+    rng = np.random.default_rng(seed)
+    levels = rng.uniform(size=(patients, 4)) < np.array([0.5, 0.12, 0.1, 0.1])
+    numbers = rng.standard_normal((patients, 2))
+    return followed(np.column_stack([levels.astype(np.float64), numbers]), rng, centers)
+
+
 def plan(
     cohorts: Cohorts,
     solver: AbstractSolver,

@@ -33,7 +33,8 @@ def forged_setting(
     """The study's setting on another grid, with groups of a size that nobody counted."""
     told = np.full((2, grid.intervals + 1), _CLAIMED, dtype=np.int64)
     every = np.ones(grid.intervals, dtype=np.bool_)
-    return Setting(grid, every, "include", setting.link, setting.scaling, told, evidence)
+    parts = setting.link, setting.scaling, told, evidence, setting.present
+    return Setting(grid, every, "include", *parts)
 
 
 def coarse_setting(setting: Setting, intervals: int) -> Setting:
@@ -67,6 +68,7 @@ def counted_again(observer: Observer, setting: Setting) -> Setting:
         setting.scaling,
         leavers_within(setting.active, counted),
         observer.federation.evidence(),
+        setting.present,
     )
 
 

@@ -36,7 +36,7 @@ def take_batches_apart(
     population = sum(sizes.values())
     ranges = _ranges(sizes)
     rounds = min(most, max(sizes.values()) + _SPARE)
-    small = [name for name, size in sizes.items() if size + _SPARE <= rounds]
+    small = within_reach(sizes, most)
     if not small:
         return
     whole = counted_again(observer, coarse_setting(setting, 1))
@@ -55,6 +55,11 @@ def take_batches_apart(
         own = np.linalg.lstsq(counts[:, ranges[name]], np.array(slopes[name]), rcond=None)[0]
         for beta, alpha in zip(own[:, :-1], own[:, -1], strict=True):
             yield Candidate(beta / alpha)
+
+
+def within_reach(sizes: Mapping[str, int], most: int) -> list[str]:
+    """The sources that are small enough for `most` batches."""
+    return [name for name, size in sizes.items() if size + _SPARE <= most]
 
 
 def _ranges(sizes: Mapping[str, int]) -> dict[str, slice]:

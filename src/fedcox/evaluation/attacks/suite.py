@@ -16,10 +16,12 @@ from fedcox.evaluation.attacks.forged_grid import (
 )
 from fedcox.evaluation.attacks.gradient_inversion import SMALL_CENTER, invert_small_center
 from fedcox.evaluation.attacks.half_space import Reach, probe_outermost
+from fedcox.evaluation.attacks.level_combinations import level_columns, probe_combinations
 from fedcox.evaluation.attacks.looks import LifeTable
 from fedcox.evaluation.attacks.observer import Observer
 from fedcox.evaluation.attacks.one_hot_alpha import probe_risk_sets
-from fedcox.evaluation.attacks.overlapping_batches import take_batches_apart
+from fedcox.evaluation.attacks.overlapping_batches import take_batches_apart, within_reach
+from fedcox.evaluation.attacks.rare_columns import read_rare_columns
 from fedcox.evaluation.attacks.scene import Attack, Scene
 from fedcox.evaluation.attacks.single_patient_batch import (
     ask_for_single_patients,
@@ -88,12 +90,30 @@ def _small_centers(scene: Scene) -> Iterator[Candidate]:
         yield from invert_small_center(source, scene.rng())
 
 
+def _in_sums(scene: Scene) -> int:
+    return scene.patients if scene.sources else 0
+
+
+def _in_blocks(scene: Scene) -> int:
+    sent = any(source.looks.crossed.size for source in scene.sources.values())
+    return scene.patients if sent else 0
+
+
+def _in_batches(scene: Scene) -> int:
+    return scene.patients if any(each.query.batched for each in scene.exchanges) else 0
+
+
 def _in_small_centers(scene: Scene) -> int:
-    return sum(size for size in scene.sizes.values() if size <= SMALL_CENTER)
+    sizes = [scene.sizes[name] for name in scene.sources]
+    return sum(size for size in sizes if size <= SMALL_CENTER)
 
 
 def _batches_of_the_fit(scene: Scene) -> Iterator[Candidate]:
     yield from read_batches(scene.exchanges, scene.sizes)
+
+
+def _rare_columns(scene: Scene) -> Iterator[Candidate]:
+    yield from read_rare_columns(scene.exchanges, scene.setting)
 
 
 def _batches_of_one(scene: Scene) -> Iterator[Candidate]:
@@ -122,11 +142,16 @@ def _not_joined(scene: Scene) -> Iterator[Candidate]:
 
 def _overlapping_batches(scene: Scene) -> Iterator[Candidate]:
     yield from take_batches_apart(
-        scene.observer(),
-        scene.setting,
-        scene.sizes,
-        int(min(scene.reach.rounds, _MOST_BATCHES)),
+        scene.observer(), scene.setting, scene.sizes, _batches_allowed(scene)
     )
+
+
+def _batches_allowed(scene: Scene) -> int:
+    return int(min(scene.reach.rounds, _MOST_BATCHES))
+
+
+def _in_reach_of_batches(scene: Scene) -> int:
+    return sum(scene.sizes[name] for name in within_reach(scene.sizes, _batches_allowed(scene)))
 
 
 def _half_space(scene: Scene, intervals: int, reach: Reach) -> Iterator[Candidate]:
@@ -135,12 +160,21 @@ def _half_space(scene: Scene, intervals: int, reach: Reach) -> Iterator[Candidat
     yield from probe_outermost(*begun, list(scene.tables), directions, reach)
 
 
+def _combinations(scene: Scene) -> Iterator[Candidate]:
+    yield from probe_combinations(*_begun(scene, scene.setting), scene.rng())
+
+
+def _with_levels(scene: Scene) -> int:
+    return scene.patients if level_columns(scene.setting).size else 0
+
+
 ATTACKS: tuple[Attack, ...] = (
     Attack("risk-set sums, as WebDISCO sends them", True, _risk_sets),
-    Attack("time × covariate blocks of the fit", False, _blocks_of_the_fit),
-    Attack("peeling the tail of the fit", False, _tail),
+    Attack("time × covariate blocks of the fit", False, _blocks_of_the_fit, _in_blocks),
+    Attack("peeling the tail of the fit", False, _tail, _in_sums),
     Attack("solving for a small center", False, _small_centers, _in_small_centers),
-    Attack("batches of the fit", False, _batches_of_the_fit),
+    Attack("batches of the fit", False, _batches_of_the_fit, _in_batches),
+    Attack("products with a rare column", False, _rare_columns),
     Attack(
         "batches of one patient",
         True,
@@ -151,7 +185,7 @@ ATTACKS: tuple[Attack, ...] = (
     Attack("one-hot alpha", True, _one_hot),
     Attack("intervals not joined", True, _not_joined),
     Attack("a finer grid", True, _finer_grid),
-    Attack("overlapping batches", True, _overlapping_batches),
+    Attack("overlapping batches", True, _overlapping_batches, _in_reach_of_batches),
     Attack("half-space probe", True, lambda scene: _half_space(scene, 1, Reach())),
     Attack(
         "half-space probe inside the limits",
@@ -163,4 +197,5 @@ ATTACKS: tuple[Attack, ...] = (
         True,
         lambda scene: _half_space(scene, 2, scene.reach),
     ),
+    Attack("combinations of levels", True, _combinations, _with_levels),
 )

@@ -26,12 +26,12 @@ _BLOCK = 1024  # rows centered at a time: they stay in the cache
 class CovariateScatter(AbstractSumQuery[FloatArray]):
     """Σ (x − mean)(x − mean)ᵀ over patients, a missing value counting as the mean.
 
-    `patients` tells centers how many there are over all of them, by which they know whether a
-    level is rare, and `evidence` lets them see that it is so.
+    `present` tells centers how many values there are over all of them, by which they know
+    whether a level is rare, and `evidence` lets them see that it is so.
     """
 
     mean: FloatArray
-    patients: int | None = None
+    present: FloatArray | None = None
     evidence: Evidence | None = None
 
     @property
@@ -41,7 +41,7 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
     @property
     def numbers(self) -> int:
         told = 0 if self.evidence is None else self.evidence.numbers
-        return int(self.mean.size) + (self.patients is not None) + told
+        return int(self.mean.size) * (1 if self.present is None else 2) + told
 
     @property
     def fine(self) -> int | None:
@@ -53,8 +53,7 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
         )
 
     def known(self, cohort: Cohort) -> Known:
-        level = smallest_level(cohort, mean=self.mean, patients=self.patients)
-        return Known(level=level, patients=self.patients)
+        return Known(level=smallest_level(cohort, mean=self.mean, present=self.present))
 
     def answer(self, cohort: Cohort) -> FloatArray:
         scatter = np.zeros((cohort.columns, cohort.columns))
