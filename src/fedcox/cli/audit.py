@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.patient_files import (
+    CenterColumn,
+    CenterFiles,
+    DataFile,
+    StudyFile,
+    given_files,
+)
 from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -26,24 +33,10 @@ NO_PROOF = (
 
 
 def audit(
-    study: Annotated[
-        Path,
-        typer.Argument(metavar="STUDY.toml", help="The study file, the same for everyone."),
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", metavar="FILE", help="One file with the patients of all centers."
-        ),
-    ] = None,
-    center_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="With --data: the column that names the center."),
-    ] = None,
-    center: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="One file per center; repeat for each."),
-    ] = None,
+    study: StudyFile,
+    data: DataFile = None,
+    center_column: CenterColumn = None,
+    center: CenterFiles = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,7 +74,7 @@ def audit(
 
     from fedcox.analysis.atomic_folder import check_folder
     from fedcox.analysis.study import Study
-    from fedcox.cli.fit import given_files, given_policies, read_shown
+    from fedcox.cli.fit import given_policies, read_shown
     from fedcox.evaluation.audit import audit as run
     from fedcox.evaluation.protection import Protection
 

@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcox.cli.own_command import own_command
+from fedcox.cli.patient_files import (
+    CenterColumn,
+    CenterFiles,
+    DataFile,
+    StudyFile,
+    given_files,
+)
 from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -20,25 +27,11 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    study: Annotated[
-        Path,
-        typer.Argument(metavar="STUDY.toml", help="The study file, the same for everyone."),
-    ],
+    study: StudyFile,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", metavar="FILE", help="One file with the patients of all centers."
-        ),
-    ] = None,
-    center_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="With --data: the column that names the center."),
-    ] = None,
-    center: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="One file per center; repeat for each."),
-    ] = None,
+    data: DataFile = None,
+    center_column: CenterColumn = None,
+    center: CenterFiles = None,
     without: Annotated[
         list[str] | None,
         typer.Option(metavar="CENTER", help="Leave this center out of it all; repeat."),
@@ -88,7 +81,6 @@ def evaluate(
 
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
         from fedcox.analysis.study import Study
-        from fedcox.cli.fit import given_files
         from fedcox.evaluation.evaluation_folder import begin_folder, check_evaluation_folder
         from fedcox.evaluation.study_experiment import study_experiment
 

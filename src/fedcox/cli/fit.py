@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.patient_files import (
+    CenterColumn,
+    CenterFiles,
+    DataFile,
+    StudyFile,
+    given_files,
+)
 from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -24,25 +31,11 @@ if TYPE_CHECKING:
 
 
 def fit(
-    study: Annotated[
-        Path,
-        typer.Argument(metavar="STUDY.toml", help="The study file, the same for everyone."),
-    ],
+    study: StudyFile,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", metavar="FILE", help="One file with the patients of all centers."
-        ),
-    ] = None,
-    center_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="With --data: the column that names the center."),
-    ] = None,
-    center: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="One file per center; repeat for each."),
-    ] = None,
+    data: DataFile = None,
+    center_column: CenterColumn = None,
+    center: CenterFiles = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,45 +83,6 @@ def fit(
     fitted = replace(fit_shown(plan, files, center_column, limits, budget), command=command)
     write_run(fitted, out, overwrite=overwrite)
     show(fitted, out / "report.html")
-
-
-def given_files(
-    data: Path | None, center_column: str | None, centers: list[str]
-) -> dict[str, Path] | Path:
-    """The patients' files as named on the command line: one for all, or one for each center."""
-    from fedcox.errors import InputError
-
-    if data is not None and not centers:
-        return data
-    faults = []
-    if data is None and not centers:
-        faults.append("No patients were given: use --data FILE, or --center NAME=FILE.")
-    if data is not None and centers:
-        faults.append("Give either --data or --center, not both.")
-    if center_column is not None and centers:
-        faults.append(
-            "--center-column belongs to --data; with --center each file is one center."
-        )
-    files, unclear = _named_files(centers)
-    if faults or unclear:
-        raise InputError("The patients' files are not clear.", faults + unclear)
-    return files
-
-
-def _named_files(centers: list[str]) -> tuple[dict[str, Path], list[str]]:
-    """The files of NAME=FILE arguments, and what is wrong with these."""
-    files: dict[str, Path] = {}
-    faults = []
-    for text in centers:
-        name, equals, file = text.partition("=")
-        if not (name and equals and file):
-            faults.append(f"--center {text!r} is not of the form NAME=FILE.")
-        elif name in files:
-            faults.append(f"Center {name!r} is given twice; give each center once.")
-        elif Path(file).resolve() in {path.resolve() for path in files.values()}:
-            faults.append(f"{file} is given for two centers; each file is one center.")
-        files[name] = Path(file)
-    return files, faults
 
 
 def given_policies(policies: list[str]) -> dict[str | None, Policy]:
