@@ -7,8 +7,13 @@ FedcoxError
 │   ├── OutputError          where results should go
 │   ├── PolicyError          a hospital's own policy file
 │   ├── RefusedError         a question that a center does not answer
-│   │   └── BudgetError      … since its patients' epsilon is spent
-│   └── SecureSumError       a masked sum that cannot be completed; nothing of it is used
+│   │   ├── BudgetError      … since its patients' epsilon is spent
+│   │   ├── BusyError        … since another process of it answers the study just now
+│   │   └── ChangedError     … since its patients are no longer those of earlier answers
+│   ├── SecureSumError       a masked sum that cannot be completed; nothing of it is used
+│   ├── MessageError         a message that cannot be used; nothing of it is
+│   ├── CentersMissingError  centers that did not answer, and the study needs them
+│   └── DeploymentError      kits, certificates, processes, connections
 └── NoInferenceError         the fit cannot give standard errors, with the reason
 
 FedcoxWarning                the numbers are finite, but read this before using them
@@ -71,8 +76,28 @@ class BudgetError(RefusedError):
     """A center's patients have no epsilon left for this."""
 
 
+class BusyError(RefusedError):
+    """Another process of the center answers the same study at this moment."""
+
+
+class ChangedError(RefusedError):
+    """The center's patients are not those that the study's earlier answers were about."""
+
+
 class SecureSumError(InputError):
     """A masked sum cannot be completed; no part of it is used."""
+
+
+class MessageError(InputError):
+    """A message from another machine cannot be used; nothing of it is."""
+
+
+class CentersMissingError(InputError):
+    """Centers did not answer, and the study needs them."""
+
+
+class DeploymentError(InputError):
+    """A kit, a certificate, a process or a connection is not as it must be."""
 
 
 class NoInferenceError(FedcoxError):

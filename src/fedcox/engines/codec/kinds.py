@@ -1,0 +1,197 @@
+"""Which questions may travel, of what they are made, and what the reply to each must be.
+
+A question that is not here is neither sent nor answered. To add one, write a row of QUESTIONS;
+to let it hold something new, a row of PARTS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fedcox.engines.codec import rules
+from fedcox.engines.codec.rules import Rule, nothing
+from fedcox.federation.batch import CellBatch, PatientBatch
+from fedcox.federation.compression import (
+    AbstractCodec,
+    EightBit,
+    ErrorFeedback,
+    Float32,
+    RandomPlaces,
+    Sign,
+    TopK,
+)
+from fedcox.federation.evidence import Evidence
+from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
+from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
+from fedcox.federation.queries.compressed_gradient import CompressedGradientAt, RandomEntriesAt
+from fedcox.federation.queries.covariate_scatter import CovariateScatter
+from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.queries.event_times import EventTimes
+from fedcox.federation.queries.follow_up import LongestFollowUp
+from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
+from fedcox.federation.queries.last_interval import LastInterval
+from fedcox.federation.queries.local_steps import LocalEnds, LocalSteps, LocalTraining
+from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
+from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
+from fedcox.federation.query import AbstractQuery
+from fedcox.federation.setting import Setting
+from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.clipped_gradient import ClippedSum
+from fedcox.survival.clipped_moments import ClippedMoments
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.derivatives import Curvature, Derivatives, Detail
+from fedcox.survival.link import AbstractLink, ComplementaryLogLog, Logit
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.time_grid import TimeGrid
+
+#: What questions refer to: a center gets it once, and knows it by name from then on.
+Shared: TypeAlias = Setting | LocalTraining | CoxSetting | ErrorFeedback
+SHARED: tuple[type[Shared], ...] = (Setting, LocalTraining, CoxSetting, ErrorFeedback)
+
+#: Which classes may stand where an abstract one is declared.
+FINAL: Mapping[type, tuple[type, ...]] = {
+    AbstractLink: (ComplementaryLogLog, Logit),
+    AbstractCodec: (Float32, EightBit, Sign, TopK),
+}
+
+#: All numbers are finite but these.
+MAY_BE_INFINITE: frozenset[tuple[type, str]] = frozenset({(EventTimes, "horizon")})
+
+#: A reply's arrays by the names of their fields, "" for a reply that is one array: the shape of
+#: each, any length where it says None, or None for an array that must not be there.
+Shapes: TypeAlias = Mapping[str, tuple[int | None, ...] | None]
+
+PARTS: Mapping[type, Rule] = {
+    TimeGrid: rules.of_grid,
+    Scaling: rules.of_scaling,
+    Setting: rules.of_setting,
+    Evidence: rules.of_evidence,
+    CoxSetting: nothing,
+    LocalTraining: rules.of_training,
+    ErrorFeedback: nothing,
+    ComplementaryLogLog: nothing,
+    Logit: nothing,
+    PatientBatch: rules.of_patient_batch,
+    CellBatch: rules.of_cell_batch,
+    GaussianRelease: rules.of_release,
+    RandomPlaces: rules.of_places,
+    Float32: nothing,
+    EightBit: nothing,
+    Sign: nothing,
+    TopK: nothing,
+    Derivatives: nothing,
+    Curvature: nothing,
+    ColumnSums: rules.of_column_sums,
+    Counts: rules.of_counts,
+    Outcomes: rules.of_outcomes,
+    LocalEnds: rules.of_local_ends,
+    ClippedSum: nothing,
+    ClippedMoments: nothing,
+}
+
+
+def _no_arrays(query: object, columns: int | None) -> Shapes:
+    return {}
+
+
+def _any_reply(query: object, reply: object) -> Iterator[str]:
+    return iter(())
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of question.
+
+    `rule` says what must agree in it. `reply` is the type of what comes back, `shapes` the
+    shapes of its arrays for a question and the patients' number of columns, and `fits` what
+    else of a reply must agree with the question.
+    """
+
+    rule: Rule
+    reply: Any
+    shapes: Callable[[Any, int | None], Shapes] = _no_arrays
+    fits: Callable[[Any, Any], Iterator[str]] = _any_reply
+
+
+def _derivatives(intervals: int, columns: int, detail: Detail) -> Shapes:
+    gradient: Shapes = {"alpha": (intervals,), "beta": (columns,)}
+    if detail is Detail.GRADIENT:
+        return {**gradient, "curvature": None}
+    whole = detail in (Detail.HESSIAN, Detail.INFORMATION)
+    return {
+        **gradient,
+        "curvature: alpha": (intervals,),
+        "curvature: cross": (intervals, columns) if whole else None,
+        "curvature: beta": (columns,) if detail is Detail.DIAGONAL else (columns, columns),
+    }
+
+
+def _of_point(query: Any, columns: int | None) -> Shapes:
+    return {"alpha": query.alpha.shape, "beta": query.beta.shape}
+
+
+def _of_intervals(query: IntervalCounts, columns: int | None) -> Shapes:
+    return dict.fromkeys(("at_risk", "events"), query.grid.edges.shape)
+
+
+def _times(query: EventTimes, reply: FloatArray) -> Iterator[str]:
+    if not ((reply > 0) & (reply <= query.horizon)).all() or (np.diff(reply) <= 0).any():
+        yield "the times must increase, from above zero to the horizon"
+
+
+def _follow_up(query: LongestFollowUp, reply: float) -> Iterator[str]:
+    if reply < 0:
+        yield "a time is not below zero"
+
+
+def _cell(query: LastInterval, reply: int) -> Iterator[str]:
+    if not 0 <= reply <= query.cells:
+        yield "there is no such interval"
+
+
+QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
+    CovariateSums: Kind(
+        nothing,
+        ColumnSums,
+        lambda query, columns: dict.fromkeys(("present", "total"), (columns,)),
+    ),
+    CovariateScatter: Kind(
+        rules.of_scatter, FloatArray, lambda query, columns: {"": 2 * query.mean.shape}
+    ),
+    IntervalCounts: Kind(nothing, Counts, _of_intervals),
+    OutcomeCounts: Kind(nothing, Outcomes),
+    EventTimes: Kind(
+        rules.of_event_times, FloatArray, lambda query, columns: {"": (None,)}, _times
+    ),
+    LongestFollowUp: Kind(nothing, float, fits=_follow_up),
+    LastInterval: Kind(nothing, int, fits=_cell),
+    DerivativesAt: Kind(
+        rules.of_derivatives_at,
+        Derivatives,
+        lambda query, columns: _derivatives(query.alpha.size, query.beta.size, query.detail),
+    ),
+    StratifiedCoxAt: Kind(
+        rules.of_cox,
+        Derivatives,
+        lambda query, columns: _derivatives(0, query.beta.size, query.detail),
+    ),
+    LocalSteps: Kind(rules.of_local_steps, LocalEnds, _of_point),
+    ClippedGradientAt: Kind(rules.of_clipped_gradient, ClippedSum, _of_point),
+    ClippedMomentsOf: Kind(
+        nothing,
+        ClippedMoments,
+        lambda query, columns: dict.fromkeys(("totals", "squares"), query.scaling.keep.shape),
+    ),
+    CompressedGradientAt: Kind(rules.of_compressed, bytes),
+    RandomEntriesAt: Kind(rules.of_compressed, bytes),
+}
+
+RULES: Mapping[type, Rule] = {
+    **PARTS,
+    **{question: kind.rule for question, kind in QUESTIONS.items()},
+}

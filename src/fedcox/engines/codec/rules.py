@@ -1,0 +1,284 @@
+"""What must agree within a question, a setting or a reply? Shapes, bounds and sizes.
+
+Sizes are held to what a study can need: a batch of a billion draws would not be wrong, and
+would fill a hospital's memory. That numbers are finite is not said here: all fields are.
+
+A rule yields what is wrong. `columns` is how many columns the patients have, None where that is
+not known. Rules for replies never tell a number of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcox.federation.batch import CellBatch, PatientBatch
+from fedcox.federation.compression import RandomPlaces
+from fedcox.federation.evidence import Evidence
+from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
+from fedcox.federation.queries.compressed_gradient import AbstractCompressedGradient
+from fedcox.federation.queries.covariate_scatter import CovariateScatter
+from fedcox.federation.queries.covariate_sums import ColumnSums
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.queries.event_times import EventTimes
+from fedcox.federation.queries.interval_counts import Counts
+from fedcox.federation.queries.local_steps import LocalEnds, LocalSteps, LocalTraining
+from fedcox.federation.queries.outcome_counts import Outcomes
+from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
+from fedcox.federation.setting import Setting
+from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.derivatives import Detail
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.time_grid import TimeGrid
+
+Rule = Callable[[Any, int | None], Iterator[str]]
+
+#: Patients or cells that one step draws, and steps that one question asks for.
+_MOST_DRAWN = 10_000_000
+_MOST_STEPS = 1_000_000
+_MOST_PATIENTS = 10**10
+_MOST_ROUNDS = 10**9
+_MOST_CENTERS = 10**6
+#: The grid of noised sums has units between 2⁻⁵⁰⁰ and 2⁵⁰⁰.
+_FARTHEST_BITS = 500
+_DIGEST_BYTES = 32
+_MOST_INTERVALS = 1_000_000
+#: As near to a whole number of intervals as this, a time is one.
+_WHOLE = 1e-9
+_MOST_DIGESTS = 100
+
+
+def nothing(value: object, columns: int | None) -> Iterator[str]:
+    """For what is right once its fields are."""
+    return iter(())
+
+
+def _shape(
+    name: str, found: NDArray[Any] | None, shape: tuple[int, ...], reason: str
+) -> Iterator[str]:
+    if found is not None and found.shape != shape:
+        yield f"{name} has the shape {found.shape}; {shape} is needed, {reason}"
+
+
+def _between(name: str, found: int | None, least: int, most: int) -> Iterator[str]:
+    if found is not None and not least <= found <= most:
+        yield f"{name} must be from {least} to {most:,}"
+
+
+def _positive(name: str, found: float) -> Iterator[str]:
+    if not found > 0:
+        yield f"{name} must be above zero"
+
+
+def _not_negative(name: str, found: NDArray[Any] | None) -> Iterator[str]:
+    if found is not None and (found < 0).any():
+        yield f"{name} must not be below zero"
+
+
+def _increasing(found: NDArray[Any]) -> bool:
+    return bool((found[1:] > found[:-1]).all())
+
+
+def of_grid(grid: TimeGrid, columns: int | None) -> Iterator[str]:
+    """Patients are placed by width, and groups judged by edges: these must be the same."""
+    if grid.width is None:
+        if grid.ends is not None:
+            yield "ends count intervals of one width, and there is no width"
+        return
+    ends = np.arange(1, grid.intervals + 1) if grid.ends is None else grid.ends
+    yield from _shape("ends", ends, grid.edges.shape, "one for each edge")
+    if ends.shape != grid.edges.shape:
+        return
+    if not (ends[0] >= 1 and ends[-1] <= _MOST_INTERVALS and _increasing(ends)):
+        yield f"ends must increase, from above zero to {_MOST_INTERVALS:,}"
+    elif not (grid.width > 0 and _closed_by(ends, grid.width, grid.edges)):
+        yield "the edges are not those of intervals of this width"
+
+
+def _closed_by(ends: NDArray[np.int64], width: float, edges: NDArray[np.float64]) -> bool:
+    """Whether edges close these intervals; the last may end early, at the horizon."""
+    with np.errstate(over="ignore"):
+        closing = width * ends.astype(np.float64)
+    last, ratio = int(ends[-1]), float(edges[-1]) / width
+    begins = last - 1 + _WHOLE * max(last - 1, 1)
+    within = begins < ratio <= last + _WHOLE * last
+    return within and np.array_equal(closing[:-1], edges[:-1])
+
+
+def of_scaling(scaling: Scaling, columns: int | None) -> Iterator[str]:
+    """Every column once and in order: where all are kept, none is looked for by its place."""
+    keep = scaling.keep
+    if keep.ndim != 1:
+        yield "keep must be a list of columns"
+        return
+    yield from _shape("mean", scaling.mean, keep.shape, "one for each column kept")
+    yield from _shape("spread", scaling.spread, keep.shape, "one for each column kept")
+    if not _increasing(keep) or (keep < 0).any():
+        yield "keep must name columns in their order, each once"
+    elif columns is not None and keep.size and keep[-1] >= columns:
+        yield f"keep names column {keep[-1] + 1}, and patients have {columns}"
+    if not (scaling.spread > 0).all():
+        yield "spread must be above zero"
+
+
+def of_setting(setting: Setting, columns: int | None) -> Iterator[str]:
+    """All is about the grid's intervals, the fitted ones, or the columns kept."""
+    edges, kept = setting.grid.edges, setting.scaling.keep
+    yield from _shape("active", setting.active, edges.shape, "one for each interval")
+    leaving = 2, setting.intervals + 1
+    yield from _shape("leavers", setting.leavers, leaving, "before and in each fitted interval")
+    yield from _not_negative("leavers", setting.leavers)
+    if setting.leavers is not None and (setting.leavers > _MOST_PATIENTS).any():
+        yield f"leavers must be at most {_MOST_PATIENTS:,}"
+    yield from _shape("present", setting.present, kept.shape, "one for each column kept")
+    yield from _not_negative("present", setting.present)
+
+
+def of_evidence(evidence: Evidence, columns: int | None) -> Iterator[str]:
+    """It names other questions by their digests."""
+    if len(evidence.before) > _MOST_DIGESTS or any(
+        len(question) != _DIGEST_BYTES for question in evidence.before
+    ):
+        yield f"before must be at most {_MOST_DIGESTS} digests of {_DIGEST_BYTES} bytes"
+
+
+def of_patient_batch(batch: PatientBatch, columns: int | None) -> Iterator[str]:
+    """Every center draws all of it."""
+    yield from _drawn(batch.seed, batch.step, batch.population)
+    yield from _between("size", batch.size, 1, _MOST_DRAWN)
+
+
+def of_cell_batch(batch: CellBatch, columns: int | None) -> Iterator[str]:
+    """Every center draws all candidates."""
+    yield from _drawn(batch.seed, batch.step, batch.population)
+    yield from _between("candidates", batch.candidates, 1, _MOST_DRAWN)
+    if batch.intervals < 1:
+        yield "intervals must be at least one"
+
+
+def _drawn(seed: int, step: int, population: int) -> Iterator[str]:
+    if seed < 0:
+        yield "seed must not be below zero"
+    yield from _between("step", step, 0, _MOST_ROUNDS)
+    yield from _between("population", population, 1, _MOST_PATIENTS)
+
+
+def of_places(places: RandomPlaces, columns: int | None) -> Iterator[str]:
+    """Places are drawn by a seed."""
+    if places.seed < 0:
+        yield "seed must not be below zero"
+
+
+def of_release(release: GaussianRelease, columns: int | None) -> Iterator[str]:
+    """The units of its grid are numbers that a computer has."""
+    yield from _between("releases", release.releases, 1, _MOST_ROUNDS)
+    yield from _between("fewest_centers", release.fewest_centers, 1, _MOST_CENTERS)
+    unit = release.own_multiplier * release.sensitivity
+    if not 2.0**-_FARTHEST_BITS <= unit <= 2.0**_FARTHEST_BITS:
+        yield "noise multiplier and sensitivity are too small or too large to compute with"
+
+
+def of_training(training: LocalTraining, columns: int | None) -> Iterator[str]:
+    """Penalties by column and steps by parameter, in numbers that end some day."""
+    intervals, kept = training.setting.intervals, training.setting.columns
+    yield from _shape("ridge", training.ridge, (kept,), "one for each column kept")
+    yield from _not_negative("ridge", training.ridge)
+    yield from _shape("scale", training.scale, (intervals + kept,), "one for each parameter")
+    yield from _between("steps", training.steps, 1, _MOST_STEPS)
+    yield from _between("cells", training.cells, 1, _MOST_DRAWN)
+    if training.seed < 0:
+        yield "seed must not be below zero"
+
+
+def _point(
+    setting: Setting, alpha: NDArray[np.float64], beta: NDArray[np.float64]
+) -> Iterator[str]:
+    yield from _shape("alpha", alpha, (setting.intervals,), "one for each fitted interval")
+    yield from _shape("beta", beta, (setting.columns,), "one for each column kept")
+
+
+def of_derivatives_at(query: DerivativesAt, columns: int | None) -> Iterator[str]:
+    """The point is one of the setting's, and so is a batch of cells."""
+    yield from _point(query.agreed, query.alpha, query.beta)
+    if isinstance(query.batch, CellBatch):
+        if query.detail is not Detail.GRADIENT:
+            yield "a batch of cells has a gradient and no curvature"
+        if query.batch.intervals != query.agreed.intervals:
+            yield "the batch's intervals must be those that are fitted"
+
+
+def of_clipped_gradient(query: ClippedGradientAt, columns: int | None) -> Iterator[str]:
+    """The point is one of the setting's; scales divide."""
+    yield from _point(query.agreed, query.alpha, query.beta)
+    yield from _positive("alpha_scale", query.alpha_scale)
+    yield from _positive("beta_scale", query.beta_scale)
+
+
+def of_compressed(query: AbstractCompressedGradient, columns: int | None) -> Iterator[str]:
+    """Steps are counted from one, and there is something to compress."""
+    yield from _between("step", query.step, 1, _MOST_ROUNDS)
+    if query.asked.detail is not Detail.GRADIENT:
+        yield "only a gradient can be compressed"
+    if not query.size:
+        yield "there are no parameters"
+
+
+def of_cox(query: StratifiedCoxAt, columns: int | None) -> Iterator[str]:
+    """One coefficient for each column kept."""
+    yield from _shape("beta", query.beta, (query.agreed.columns,), "one for each column kept")
+
+
+def of_local_steps(query: LocalSteps, columns: int | None) -> Iterator[str]:
+    """The point is one of the setting's that centers train on."""
+    yield from _point(query.training.setting, query.alpha, query.beta)
+    yield from _positive("learning_rate", query.learning_rate)
+    yield from _between("round", query.round, 0, _MOST_ROUNDS)
+
+
+def of_scatter(query: CovariateScatter, columns: int | None) -> Iterator[str]:
+    """Means are of all columns, not of those kept."""
+    if query.mean.ndim != 1:
+        yield "mean must be a list of numbers"
+    elif columns is not None:
+        yield from _shape("mean", query.mean, (columns,), "one for each column of the patients")
+    yield from _shape("present", query.present, query.mean.shape, "as the mean")
+    yield from _not_negative("present", query.present)
+
+
+def of_event_times(query: EventTimes, columns: int | None) -> Iterator[str]:
+    """The horizon may be infinite."""
+    yield from _positive("horizon", query.horizon)
+
+
+def of_column_sums(sums: ColumnSums, columns: int | None) -> Iterator[str]:
+    """No column has more values than there are patients."""
+    if not 0 <= sums.patients <= _MOST_PATIENTS or not _counts(sums.present, sums.patients):
+        yield "patients and present are no counts of the same patients"
+
+
+def of_counts(counts: Counts, columns: int | None) -> Iterator[str]:
+    """Nobody has an event who is not at risk, nor is at risk who is no patient."""
+    sane = 0 <= counts.patients <= _MOST_PATIENTS and _counts(counts.at_risk, counts.patients)
+    if not sane or counts.events.shape != counts.at_risk.shape:
+        yield "patients and at_risk are no counts of the same patients"
+    elif not _counts(counts.events, counts.at_risk):
+        yield "events are no counts among those at risk"
+
+
+def of_outcomes(outcomes: Outcomes, columns: int | None) -> Iterator[str]:
+    """No more events than patients."""
+    if not 0 <= outcomes.events <= outcomes.patients <= _MOST_PATIENTS:
+        yield "patients and events are no counts of the same patients"
+
+
+def of_local_ends(ends: LocalEnds, columns: int | None) -> Iterator[str]:
+    """Sums are divided by the patients."""
+    if not 0 <= ends.patients <= _MOST_PATIENTS:
+        yield "patients is no count"
+
+
+def _counts(found: NDArray[np.float64], among: int | NDArray[np.float64]) -> bool:
+    return bool(((found >= 0) & (found <= among)).all())

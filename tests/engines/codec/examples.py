@@ -1,0 +1,207 @@
+"""Real questions of every kind, and replies to them, that tests of the codec draw from."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import fields, is_dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from fedcox.engines.codec.kinds import Shared
+from fedcox.engines.codec.questions import decode_questions, encode_questions
+from fedcox.engines.codec.replies import decode_reply, encode_reply
+from fedcox.engines.codec.tree import from_bytes, to_bytes
+from fedcox.federation.batch import CellBatch, PatientBatch
+from fedcox.federation.compression import (
+    AbstractCodec,
+    EightBit,
+    ErrorFeedback,
+    Float32,
+    RandomPlaces,
+    Sign,
+    TopK,
+)
+from fedcox.federation.evidence import Evidence
+from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
+from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
+from fedcox.federation.queries.compressed_gradient import CompressedGradientAt, RandomEntriesAt
+from fedcox.federation.queries.covariate_scatter import CovariateScatter
+from fedcox.federation.queries.covariate_sums import CovariateSums
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.queries.event_times import EventTimes
+from fedcox.federation.queries.follow_up import LongestFollowUp
+from fedcox.federation.queries.interval_counts import IntervalCounts
+from fedcox.federation.queries.last_interval import LastInterval
+from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
+from fedcox.federation.queries.outcome_counts import OutcomeCounts
+from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
+from fedcox.federation.query import AbstractQuery
+from fedcox.federation.setting import Setting
+from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.cohort import Cohort
+from fedcox.survival.derivatives import Detail
+from fedcox.survival.link import LINKS
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.time_grid import TimeGrid
+from tests.problems import LINK_NAMES, READINGS, grids, simulated
+
+PATIENTS, COLUMNS = 60, 3
+COHORT = simulated(PATIENTS, COLUMNS, seed=4)
+#: None at all, one alone, and some with values missing.
+COHORTS = {
+    "sixty": COHORT,
+    "nobody": Cohort(np.empty((0, COLUMNS)), np.empty(0), np.empty(0, dtype=np.bool_)),
+    "one": Cohort(COHORT.covariates[:1], COHORT.time[:1], np.array([True])),
+    "some missing": Cohort(
+        np.where(np.arange(30)[:, None] % 7 == [0, 3, 5], np.nan, COHORT.covariates[:30]),
+        COHORT.time[:30],
+        COHORT.event[:30],
+    ),
+}
+REGULAR = TimeGrid.regular(20.0, 150.0)  # the last interval ends early
+GRIDS = {
+    **grids(COHORT),
+    "whole numbers": TimeGrid.regular(30, 120),
+    "tenths": TimeGrid.regular(0.1, 1.7),
+    "joined": REGULAR.merged(np.arange(8) % 3 == 1),
+    "joined to the end": REGULAR.merged(np.arange(8) % 4 == 3),
+}
+SCALING = Scaling(np.array([0, 2]), np.array([0.1, -0.2]), np.array([1.1, 0.9]))
+EVIDENCE = Evidence(REGULAR, (CovariateSums().digest,), b"signed by all" * 20)
+RELEASE = GaussianRelease(1.3, 0.5, sampling_rate=0.25, releases=40, fewest_centers=3)
+CODECS: tuple[AbstractCodec, ...] = (Float32(), EightBit(), Sign(), TopK(0.3))
+
+
+def setting(**changed: Any) -> Setting:
+    grid = changed.pop("grid", REGULAR)
+    active = np.arange(grid.intervals) % 5 != 4
+    return replace(Setting(grid, active, "half", LINKS["logit"], SCALING), **changed)
+
+
+def point(agreed: Setting) -> tuple[Any, Any]:
+    return np.linspace(-2.5, -1.5, agreed.intervals), np.linspace(-0.3, 0.4, agreed.columns)
+
+
+def at(agreed: Setting, detail: Detail = Detail.GRADIENT, batch: Any = None) -> DerivativesAt:
+    return DerivativesAt(agreed, *point(agreed), detail, batch)
+
+
+def _settings() -> dict[str, Setting]:
+    found = {
+        f"{link}, {reading}": setting(link=LINKS[link], reading=reading)
+        for link, reading in product(LINK_NAMES, READINGS)
+    }
+    found |= {f"on {name}": setting(grid=grid) for name, grid in GRIDS.items()}
+    plain = setting()
+    counted = np.arange(2 * (plain.intervals + 1)).reshape(2, -1)
+    found["claimed"] = setting(
+        leavers=counted, evidence=EVIDENCE, present=np.array([60.0, 55.0])
+    )
+    found["all columns"] = setting(scaling=Scaling.none(COLUMNS))
+    return found
+
+
+SETTINGS = _settings()
+
+
+def _questions() -> dict[str, AbstractQuery[Any]]:
+    agreed = SETTINGS["cloglog, half"]
+    training = LocalTraining(
+        agreed, np.array([0.1, 0.0]), np.ones(agreed.intervals + 2), "sgd", 3
+    )
+    cells = replace(training, descent="adam", cells=50, seed=2**100, setting_sent=True)
+    cox = CoxSetting(SCALING, "efron")
+    patients = PatientBatch(1, 2, 50, PATIENTS)
+    some = CellBatch(2**70, 3, 400, PATIENTS, agreed.intervals)
+    beta = np.array([0.3, -0.4])
+    return {
+        "sums": CovariateSums(),
+        "scatter": CovariateScatter(np.array([0.5, -0.25, -1e30])),
+        "scatter with evidence": CovariateScatter(
+            np.zeros(3), np.array([60.0, 59.0, 0.0]), EVIDENCE
+        ),
+        **{f"counts on {name}": IntervalCounts(grid, "half") for name, grid in GRIDS.items()},
+        **{f"counts, {reading}": IntervalCounts(REGULAR, reading) for reading in READINGS},
+        "outcomes": OutcomeCounts(),
+        "event times": EventTimes(),
+        "event times up to": EventTimes(90),
+        "follow-up": LongestFollowUp(),
+        "last interval": LastInterval(REGULAR),
+        **{
+            f"{detail.value} by {name}": at(each, detail)
+            for (name, each), detail in product(SETTINGS.items(), Detail)
+        },
+        "of patients": at(agreed, Detail.HESSIAN, patients),
+        "of cells": at(agreed, Detail.GRADIENT, some),
+        **{f"Cox {detail.value}": StratifiedCoxAt(cox, beta, detail) for detail in Detail},
+        "Cox, a batch": StratifiedCoxAt(
+            CoxSetting(SCALING, "breslow"), beta, Detail.GRADIENT, patients
+        ),
+        "local steps": LocalSteps(training, *point(agreed), 0.25, 7),
+        "local steps on cells": LocalSteps(cells, *point(agreed), 1e-3, 1),
+        "clipped gradient": ClippedGradientAt(agreed, *point(agreed), 1.0, 0.5, RELEASE),
+        "clipped moments": ClippedMomentsOf(SCALING, GaussianRelease(2.0, 1.0)),
+        **{
+            f"compressed by {type(codec).__name__}": CompressedGradientAt(
+                at(agreed, batch=patients), 9, codec
+            )
+            for codec in CODECS
+        },
+        "compressed, what is lost comes later": CompressedGradientAt(
+            at(agreed), 1, EightBit(), ErrorFeedback()
+        ),
+        "random entries": RandomEntriesAt(
+            at(agreed), 1, RandomPlaces(0.3, 2**64), ErrorFeedback()
+        ),
+    }
+
+
+QUESTIONS = _questions()
+
+
+def question_message(*queries: AbstractQuery[Any]) -> bytes:
+    return to_bytes(encode_questions(queries, ()))
+
+
+def questions_in(
+    message: bytes, settings: dict[bytes, Shared] | None = None
+) -> list[AbstractQuery[Any]]:
+    return decode_questions(
+        from_bytes(message), {} if settings is None else settings, columns=COLUMNS
+    )
+
+
+def reply_message(query: AbstractQuery[Any], answer: Any) -> bytes:
+    return to_bytes(encode_reply(query, answer))
+
+
+def reply_in(query: AbstractQuery[Any], message: bytes) -> Any:
+    return decode_reply(query, from_bytes(message), COLUMNS)
+
+
+def parts_of(value: Any) -> list[Any]:
+    """The public parts of a question, a setting or a reply; none of a plain value."""
+    if is_dataclass(value):
+        names = [part.name for part in fields(value) if not part.name.startswith("_")]
+        return [getattr(value, name) for name in names]
+    return list(value) if isinstance(value, tuple) else []
+
+
+def bits(value: Any) -> Any:
+    """Every bit of a value, and the types of its parts."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, float):
+        return struct.pack("<d", value)
+    if is_dataclass(value) or isinstance(value, tuple):
+        return type(value).__name__, [bits(part) for part in parts_of(value)]
+    return type(value).__name__, value
+
+
+def outline(value: Any) -> Any:
+    """A value without its numbers: classes, and shapes of arrays."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape
+    return type(value).__name__, [outline(part) for part in parts_of(value)]
