@@ -148,6 +148,70 @@ def test_a_file_cut_or_changed_anywhere_is_refused_and_left_as_it_is(
     assert file.read_bytes() == damaged
 
 
+def test_two_crashes_in_a_row_between_line_and_head_are_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve(budget(tmp_path), 0.1)
+    real = Budget._write_head
+    for spent in (2, 3, 4):
+
+        def crash(self: Budget, last: str) -> None:
+            lines = len((tmp_path / "budget.jsonl").read_text().splitlines())
+            if lines == spent:  # noqa: B023 - called in this turn of the loop
+                raise KeyboardInterrupt
+            real(self, last)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Budget, "_write_head", crash)
+            with pytest.raises(KeyboardInterrupt):
+                reserve(budget(tmp_path), 0.1)
+        assert budget(tmp_path).spent.studies == spent
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_half_a_line_that_a_crash_left_is_none(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("budget")
+    before = data.draw(st.integers(0, 2), label="studies before")
+    for _ in range(before):
+        reserve(budget(folder))
+    file, head = folder / "budget.jsonl", folder / "budget.jsonl.head"
+    head_before = head.read_text() if before else "0" * 64 + "\n"
+    reserve(budget(folder))
+    last = file.read_text().splitlines(True)[-1]
+    length = data.draw(st.integers(1, len(last)), label="missing")
+    file.write_text(file.read_text()[:-length])
+    head.write_text(head_before)  # it is written after the line
+    assert budget(folder).spent.studies == before
+    reserve(budget(folder))
+    assert budget(folder).spent.studies == before + 1
+    assert len(file.read_text().splitlines()) == before + 1
+
+
+def test_a_named_right_is_paid_for_once(tmp_path: Path) -> None:
+    terms = {"epsilon": 0.25, "delta": DELTA, "releases": 3}
+    for name in ("a", "b", "a", "b", "a"):
+        right = budget(tmp_path).reserve("study", **terms, right=name)  # type: ignore[arg-type]
+        assert (right.releases, right.epsilon) == (3, 0.25)
+    assert budget(tmp_path).spent.studies == 2
+    for _ in range(2):
+        reserve(budget(tmp_path))  # without a name every one is another
+    assert budget(tmp_path).spent.studies == 4
+    budget(tmp_path).reserve("study", **terms, right="a")  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match="4 studies"):
+        budget(tmp_path).reserve("study", **terms, right="c")  # type: ignore[arg-type]
+
+
+def test_lines_without_a_right_are_written_as_they_always_were(tmp_path: Path) -> None:
+    reserve(budget(tmp_path), study="s")
+    assert (tmp_path / "budget.jsonl").read_text() == (
+        '{"delta": 1e-05, "epsilon": 0.25, "previous": "' + "0" * 64 + '", '
+        '"releases": 3, "study": "s", "version": 1}\n'
+    )
+
+
 def test_a_right_is_good_for_its_number_of_sums() -> None:
     right = Reservation("a" * 64, 1.0, DELTA, releases=3)
     for left in (2, 1, 0):

@@ -16,7 +16,7 @@ import numpy as np
 from fedcox.errors import RefusedError, SecureSumError
 from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import BYTES_PER_NUMBER, Ledger
-from fedcox.federation.masked_center import MaskedCenter, MaskedReply
+from fedcox.federation.masked_center import MaskedCenter, MaskedReply, smallest_sum
 from fedcox.federation.masked_numbers import decode, round_digest
 from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Agreed, Answer
 from fedcox.federation.study_check import StudyCheck, evidence_of
@@ -139,7 +139,7 @@ class Masked:
                     study,
                     identities[center.name],
                     known,
-                    smallest_sum=_smallest_sum(center),
+                    smallest_sum=smallest_sum(center),
                 ),
                 None if center.gate is None else check,
             )
@@ -237,11 +237,6 @@ def _incomplete() -> RefusedError:
         "The sum cannot be completed: centers were lost before and after they answered.",
         ["Ask those that are left again, from the study's first question on."],
     )
-
-
-def _smallest_sum(center: Center) -> int:
-    """The fewest centers among which this one hides, by its own policy."""
-    return 3 if center.gate is None else max(3, center.gate.policy.protection.centers)
 
 
 class _Metered:

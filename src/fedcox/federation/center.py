@@ -7,13 +7,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fedcox.errors import RefusedError
-from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Answer
+from fedcox.federation.digest import digest
+from fedcox.federation.query import (
+    AbstractPrivateQuery,
+    AbstractQuery,
+    AbstractSumQuery,
+    Answer,
+)
 from fedcox.privacy.exposure import Request
 from fedcox.survival.cohort import Cohort
 
 if TYPE_CHECKING:
     from fedcox.federation.noised_replies import NoisedReplies
     from fedcox.privacy.gate import Gate
+
+_NOBODY: frozenset[str] = frozenset()
+#: What a question brings along to be checked by; the reply does not depend on it.
+_EVIDENCE = ("evidence",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,17 +44,25 @@ class Center:
     gate: Gate | None = None
     noise: NoisedReplies | None = None
 
-    def answer(self, query: AbstractQuery[Answer], *, masked: bool = False) -> Answer:
+    def answer(
+        self,
+        query: AbstractQuery[Answer],
+        *,
+        masked: bool = False,
+        among: frozenset[str] = _NOBODY,
+    ) -> Answer:
         """The only way out of a hospital.
 
-        `masked` says that what is returned goes under a mask before it leaves.
+        `masked` says that what is returned goes under a mask before it leaves, `among` which
+        centers.
         """
         if isinstance(query, AbstractPrivateQuery):
             noise = self._noise(query)
-            self.admit(query, masked=masked)
-            noised: Answer = query.unpack(noise.vector(query, self.cohort, masked=masked))
+            self.admit(query, masked=masked, among=among)
+            vector = noise.vector(query, self.cohort, masked=masked, among=among)
+            noised: Answer = query.unpack(vector)
             return noised
-        self.admit(query, masked=masked)
+        self.admit(query, masked=masked, among=among)
         return query.answer(self.cohort)
 
     def epsilon(self, query: AbstractQuery[Answer]) -> float | None:
@@ -61,7 +79,13 @@ class Center:
             )
         return self.noise
 
-    def admit(self, query: AbstractQuery[Answer], *, masked: bool = False) -> None:
+    def admit(
+        self,
+        query: AbstractQuery[Answer],
+        *,
+        masked: bool = False,
+        among: frozenset[str] = _NOBODY,
+    ) -> None:
         """Refuse a question, or count it as answered."""
         if query.experimental and not self.allow_experiments:
             raise RefusedError(
@@ -86,10 +110,21 @@ class Center:
             private=isinstance(query, AbstractPrivateQuery),
         )
         try:
-            self.gate.admit(request, query.known(self.cohort))
+            asked = self._fingerprint(query, masked, among) if self.gate.remembers else None
+            self.gate.admit(request, query.known(self.cohort), asked)
         except RefusedError as error:
             told = f"Center '{self.name}' refuses the question '{query.name}'."
             raise type(error)(told, error.faults) from None
+
+    def _fingerprint(
+        self, query: AbstractQuery[Answer], masked: bool, among: frozenset[str]
+    ) -> bytes:
+        """Of all that the reply depends on beside the patients, and of who is in its sum."""
+        # Batches are drawn by the patients' numbers in the study, which another federation may
+        # give anew; what is summed over everybody does not depend on them.
+        everybody = isinstance(query, AbstractSumQuery) and not query.batched
+        numbers = None if everybody else self.cohort.number
+        return digest((digest(query, without=_EVIDENCE), masked, sorted(among), numbers))
 
     def _check_noise(self, query: AbstractPrivateQuery[Answer], gate: Gate) -> None:
         """Noise covers what limits would refuse, so there must be enough of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -77,6 +77,21 @@ class Ledger:
                 self.rounds, center, query, up, sent, down, protection, smallest_group, epsilon
             )
         )
+
+    def take_over(self, rows: Sequence[LedgerRow]) -> None:
+        """One round as it was written down before, in a run that was broken off."""
+        self.open_round()
+        for row in rows:
+            self.record(
+                row.center,
+                row.query,
+                row.numbers_up,
+                row.numbers_down,
+                bytes_up=row.bytes_up,
+                protection=row.protection,
+                smallest_group=row.smallest_group,
+                epsilon=row.epsilon,
+            )
 
     def mark(self) -> tuple[int, int]:
         """A place to count from, see `since`."""

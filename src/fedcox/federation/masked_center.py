@@ -23,9 +23,9 @@ from fedcox.federation.query import (
 from fedcox.federation.setting import Setting
 from fedcox.federation.study_check import StudyCheck, StudyPath
 from fedcox.privacy.fixed_point import UIntArray
-from fedcox.survival.cohort import FloatArray
 
 if TYPE_CHECKING:
+    from fedcox.privacy.gate import Gate
     from fedcox.privacy.party import Party
 
 
@@ -44,9 +44,10 @@ class MaskedReply:
 class MaskedCenter:
     """A center and its part in the secure sums of a study.
 
-    It remembers which settings it has checked, and for every set of centers the grid it first
-    answered on: later ones may join its intervals, not part them. One that knows the `study`
-    answers what the study asks next, and nothing else; it then needs to be shown every sum.
+    It remembers which settings it has checked. By its gate it knows, for every set of centers,
+    the grid it first answered on: later ones may join its intervals, not part them. One that
+    knows the `study` answers what the study asks next, and nothing else; it then needs to be
+    shown every sum.
     """
 
     center: Center
@@ -55,7 +56,6 @@ class MaskedCenter:
     _checked: WeakKeyDictionary[Setting, frozenset[str]] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
-    _finest: dict[frozenset[str], FloatArray] = field(default_factory=dict, repr=False)
     _path: StudyPath = field(default_factory=StudyPath, repr=False)
 
     @property
@@ -76,13 +76,16 @@ class MaskedCenter:
         if self.center.gate is not None:
             self.center.gate.check_patience()
         self._check_study(queries, centers, previous)
+        among = frozenset(centers)
+        repeated = any(self._repeats(query, among) for query in queries)
         # All must be allowed before any is masked.
-        parts = [self._allowed(query, frozenset(centers)) for query in queries]
+        parts = [self._allowed(query, among) for query in queries]
         message = self.party.masked(
             round_number,
             round_digest(query.digest for query in queries),
             np.concatenate(parts),
             centers,
+            whole=repeated,
         )
         lengths = tuple(int(part.size) for part in parts)
         if self.study is not None:
@@ -105,22 +108,29 @@ class MaskedCenter:
 
     def _allowed(self, query: AbstractQuery[Any], centers: frozenset[str]) -> UIntArray:
         """The integers of one reply, if limits allow it as part of a sum over `centers`."""
-        if self.center.gate is None:
-            return self._integers(query, len(centers))
-        setting = query.setting
+        gate, setting = self.center.gate, query.setting
+        if gate is None:
+            return self._integers(query, centers)
         try:
             if isinstance(query, CovariateScatter) and query.present is not None:
                 check_means(query, self.party, centers)
             if isinstance(setting, Setting):
                 self._check_groups(setting, centers)
-                if self.center.gate.policy.groups.one_grid:
-                    self._check_grid(setting, centers)
+                if gate.policy.groups.one_grid:
+                    _check_grid(setting, centers, gate)
         except RefusedError as error:
             raise self._refusal(query.name, *error.faults) from error
-        integers = self._integers(query, len(centers))
+        integers = self._integers(query, centers)
         if isinstance(setting, Setting):
-            self._finest.setdefault(centers, setting.grid.edges)
+            gate.answered_on(centers, setting.grid.edges)
         return integers
+
+    def _repeats(self, query: AbstractQuery[Any], centers: frozenset[str]) -> bool:
+        """Whether noise that is in an earlier sum would be in this one too."""
+        noise = self.center.noise
+        if noise is None or not isinstance(query, AbstractPrivateQuery):
+            return False
+        return noise.repeats(query, centers)
 
     def _check_groups(self, setting: Setting, centers: frozenset[str]) -> None:
         """Groups over all centers, with which limits are compared, must have been counted."""
@@ -128,30 +138,17 @@ class MaskedCenter:
             check_groups(setting, self.party, centers)
             self._checked[setting] = centers
 
-    def _check_grid(self, setting: Setting, centers: frozenset[str]) -> None:
-        """Intervals joined in two ways may be large both times, and differ by one patient."""
-        finest = self._finest.get(centers, setting.grid.edges)
-        moved = int(np.count_nonzero(~np.isin(setting.grid.edges, finest)))
-        if moved:
-            raise RefusedError(
-                "Another grid was agreed on.",
-                [
-                    f"[groups] one_grid: {moved} intervals end elsewhere than those that these "
-                    "centers answered on before. Differences between grids may be single "
-                    "patients."
-                ],
-            )
-
-    def _integers(self, query: AbstractQuery[Any], centers: int) -> UIntArray:
+    def _integers(self, query: AbstractQuery[Any], centers: frozenset[str]) -> UIntArray:
         if isinstance(query, AbstractMaximumQuery):
             from fedcox.privacy.secure_maximum import markers
 
-            return markers(self.center.answer(query, masked=True), query.cells)
+            reach = self.center.answer(query, masked=True, among=centers)
+            return markers(reach, query.cells)
         if isinstance(query, AbstractPrivateQuery):
             self._check_noise(query)
         if isinstance(query, AbstractAdditiveQuery):
-            packed = query.pack(self.center.answer(query, masked=True))
-            return encode(query, packed, centers)
+            packed = query.pack(self.center.answer(query, masked=True, among=centers))
+            return encode(query, packed, len(centers))
         raise self._refusal(
             query.name,
             "The replies to it do not add up, so they cannot be masked. Ask for a sum.",
@@ -174,3 +171,24 @@ class MaskedCenter:
             self.center.gate.refuse()
         told = f"Center '{self.name}' refuses the question '{question}'."
         return RefusedError(told, faults)
+
+
+def smallest_sum(center: Center) -> int:
+    """The fewest centers among which this one hides, by its own policy."""
+    return 3 if center.gate is None else max(3, center.gate.policy.protection.centers)
+
+
+def _check_grid(setting: Setting, centers: frozenset[str], gate: Gate) -> None:
+    """Intervals joined in two ways may be large both times, and differ by one patient."""
+    first = gate.first_grid(centers)
+    edges = setting.grid.edges
+    moved = 0 if first is None else int(np.count_nonzero(~np.isin(edges, first)))
+    if moved:
+        raise RefusedError(
+            "Another grid was agreed on.",
+            [
+                f"[groups] one_grid: {moved} intervals end elsewhere than those that these "
+                "centers answered on before. Differences between grids may be single "
+                "patients."
+            ],
+        )

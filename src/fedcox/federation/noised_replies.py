@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import secrets
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from fedcox.federation.digest import digest
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.privacy.accountant import epsilon_of
 from fedcox.privacy.budget import Reservation
 from fedcox.privacy.noise import Randomness, SystemRandomness, noised
 from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.remembered import LastReply, Noised, Right
 from fedcox.survival.cohort import Cohort, FloatArray
 
 if TYPE_CHECKING:
     from fedcox.privacy.budget import Budget
+    from fedcox.privacy.study_memory import StudyMemory
+
+_NOBODY: frozenset[str] = frozenset()
 
 
 class NoisedReplies:
@@ -21,7 +28,7 @@ class NoisedReplies:
     The hospital works out for itself what a kind of reply costs, at its own `delta`, and writes
     all of it to its `budget` before the first one leaves. Without a budget nothing is kept, as
     in a simulation. `randomness` is the operating system's, unless a simulation is to be
-    repeated.
+    repeated. With a `memory` a restarted center goes on with what it paid for.
     """
 
     def __init__(
@@ -30,41 +37,98 @@ class NoisedReplies:
         delta: float,
         budget: Budget | None = None,
         randomness: Randomness | None = None,
+        memory: StudyMemory | None = None,
     ) -> None:
         self._study, self._delta, self._budget = study, delta, budget
         self._randomness = SystemRandomness() if randomness is None else randomness
+        self._memory = memory
+        self._noised = Noised() if memory is None else memory.now.noised
         self._paid: dict[GaussianRelease, Reservation] = {}
-        self._last: tuple[bytes, bool, FloatArray] | None = None
+        self._lock = RLock()  # the same question twice at once must not get two replies
 
     def vector(
-        self, query: AbstractPrivateQuery[Any], cohort: Cohort, *, masked: bool
+        self,
+        query: AbstractPrivateQuery[Any],
+        cohort: Cohort,
+        *,
+        masked: bool,
+        among: frozenset[str] = _NOBODY,
     ) -> FloatArray:
         """The packed reply with its noise; `masked` says that others add noise to the sum.
 
-        The same question again, as where a round is repeated without a center that dropped,
-        gets the same reply: fresh noise would tell more, and cost more.
+        The same question again in a sum over the same centers, `among` which it is masked,
+        gets the same reply, as where a round is repeated after a restart: fresh noise would
+        tell more, and cost more. In a sum over other centers it gets fresh noise, and costs:
+        the difference of two sums with the same noise has only a part of it.
         """
-        if self._last is not None and self._last[:2] == (query.digest, masked):
-            return self._last[2]
-        self._reservation(query.release).use()
-        summed = query.pack(query.private_answer(cohort, self._randomness))
-        reply = noised(summed, query.release, self._randomness, masked=masked)
-        self._last = query.digest, masked, reply
-        return reply
+        asked = _asked(query, masked, among)
+        with self._lock:
+            last = self._noised.last
+            if last is not None and last.question == asked:
+                return last.reply
+            paid = self._reservation(query.release)
+            paid.check()
+            summed = query.pack(query.private_answer(cohort, self._randomness))
+            reply = noised(summed, query.release, self._randomness, masked=masked)
+            self._count(query.release, paid, LastReply(asked, reply))
+            return reply
+
+    def repeats(self, query: AbstractPrivateQuery[Any], among: frozenset[str]) -> bool:
+        """Whether the reply under masks would be the last one again."""
+        last = self._noised.last
+        return last is not None and last.question == _asked(query, True, among)
 
     def epsilon(self, release: GaussianRelease) -> float:
         """What all replies of this kind cost together."""
         return epsilon_of(release, self._delta)
 
+    def _count(self, release: GaussianRelease, paid: Reservation, last: LastReply) -> None:
+        """Count the reply and keep it, both at once, before it leaves."""
+        rights = self._noised.rights
+        if self._memory is not None:
+            right = Right(rights[release].name, paid.used + 1)
+            rights = {**rights, release: right}
+        self._keep(Noised(rights, last))
+        paid.use()
+
     def _reservation(self, release: GaussianRelease) -> Reservation:
         if release not in self._paid:
-            cost = self.epsilon(release)
-            releases = release.releases
+            cost, right = self.epsilon(release), self._right(release)
             if self._budget is None:
-                paid = Reservation(self._study, cost, self._delta, releases)
+                paid = Reservation(self._study, cost, self._delta, release.releases)
             else:
                 paid = self._budget.reserve(
-                    self._study, epsilon=cost, delta=self._delta, releases=releases
+                    self._study,
+                    epsilon=cost,
+                    delta=self._delta,
+                    releases=release.releases,
+                    right=None if right is None else right.name,
                 )
+            paid.used = 0 if right is None else right.used
             self._paid[release] = paid
         return self._paid[release]
+
+    def _right(self, release: GaussianRelease) -> Right | None:
+        """The right to these replies, by the name under which it is paid for.
+
+        The name is on the disk before the payment is. So a center that stops in between knows
+        by it whether it has paid, whenever that was.
+        """
+        if self._memory is None:
+            return None
+        if release not in self._noised.rights:
+            if self._budget is not None:  # else every refused kind would leave a name behind
+                self._budget.check(epsilon=self.epsilon(release), delta=self._delta)
+            right = Right(secrets.token_hex(16))
+            rights = {**self._noised.rights, release: right}
+            self._keep(Noised(rights, self._noised.last))
+        return self._noised.rights[release]
+
+    def _keep(self, noised: Noised) -> None:
+        if self._memory is not None:
+            self._memory.keep(noised=noised)
+        self._noised = noised
+
+
+def _asked(query: AbstractPrivateQuery[Any], masked: bool, among: frozenset[str]) -> bytes:
+    return digest((query.digest, masked, sorted(among)))

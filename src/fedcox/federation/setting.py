@@ -46,7 +46,7 @@ class Setting:
     _prepared: WeakKeyDictionary[Cohort, PreparedPatients] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
-    _exposed: WeakKeyDictionary[Cohort, Exposure] = field(
+    _exposed: WeakKeyDictionary[Cohort, tuple[Exposure, Exposure]] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
     _cells: WeakKeyDictionary[Cohort, SingleCells] = field(
@@ -98,16 +98,23 @@ class Setting:
 
         `blocks` says that the reply holds a time × covariate block.
         """
-        whole = self._exposed.get(cohort)
-        if whole is None:
-            whole = self._exposed[cohort] = self._exposure_of(cohort.event, self.placed(cohort))
-        if chosen is not None:
-            placed = self.placed(cohort)
-            rows = placed.intervals[chosen], placed.event[chosen], placed.half[chosen]
-            part = self._exposure_of(cohort.event[chosen], TimeAtRisk(*rows))
-            # What all centers agreed on is about everyone, not about a batch.
-            whole = replace(part, pooled_group=None, pooled_part=None, batch=True)
-        return replace(whole, time_by_covariate=True) if blocks else whole
+        if chosen is None:
+            return self._whole_exposure(cohort)[blocks]
+        placed = self.placed(cohort)
+        rows = placed.intervals[chosen], placed.event[chosen], placed.half[chosen]
+        part = self._exposure_of(cohort.event[chosen], TimeAtRisk(*rows))
+        # What all centers agreed on is about everyone, not about a batch.
+        part = replace(part, pooled_group=None, pooled_part=None, batch=True)
+        return replace(part, time_by_covariate=True) if blocks else part
+
+    def _whole_exposure(self, cohort: Cohort) -> tuple[Exposure, Exposure]:
+        """Without and with a time × covariate block, made at the first question and kept."""
+        both = self._exposed.get(cohort)
+        if both is None:
+            whole = self._exposure_of(cohort.event, self.placed(cohort))
+            both = whole, replace(whole, time_by_covariate=True)
+            self._exposed[cohort] = both
+        return both
 
     def _exposure_of(self, events: BoolArray, placed: TimeAtRisk) -> Exposure:
         own = placed.leavers(self.intervals)

@@ -7,7 +7,8 @@ same. Epsilons and deltas of studies add up, which holds whatever the studies as
 
 Every line carries the hash of the line before it, and a second file beside it the hash of the
 last. So a file that was shortened, edited or deleted is noticed, and refused; it is not
-repaired here. Who deletes both files on purpose is not stopped.
+repaired here. Who deletes both files on purpose is not stopped. Half a line that a computer
+left when it stopped is none: nothing was released for it.
 """
 
 from __future__ import annotations
@@ -42,36 +43,40 @@ class Spent:
 
 @dataclass
 class Reservation:
-    """One study's right to so many noised sums, for as long as this process lives.
+    """One study's right to so many noised sums, of which so many are used.
 
-    After a restart the study needs a new one, which is paid for again: how many sums had left
-    is not on the disk.
+    How many are used is not in the budget: whoever is to go on after a restart keeps it
+    elsewhere, or pays again.
     """
 
     study: str
     epsilon: float
     delta: float
     releases: int
-    _used: int = field(default=0, repr=False)
+    used: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @property
     def left(self) -> int:
         """How many sums may still leave."""
-        return self.releases - self._used
+        return self.releases - self.used
+
+    def check(self) -> None:
+        """Refuse a sum where all are used."""
+        if self.left < 1:
+            raise BudgetError(
+                "This study has released all the noised sums that it paid for.",
+                [
+                    f"It paid for {self.releases}. A study of more steps needs a larger "
+                    "epsilon or more noise, and is a new study."
+                ],
+            )
 
     def use(self) -> None:
         """Count one sum, before it leaves; refuse it where all are used."""
         with self._lock:
-            if self._used >= self.releases:
-                raise BudgetError(
-                    "This study has released all the noised sums that it paid for.",
-                    [
-                        f"It paid for {self.releases}. A study of more steps needs a larger "
-                        "epsilon or more noise, and is a new study."
-                    ],
-                )
-            self._used += 1
+            self.check()
+            self.used += 1
 
 
 @dataclass(frozen=True)
@@ -82,9 +87,11 @@ class _Line:
     delta: float
     releases: int
     previous: str
+    right: str | None = None
 
     def text(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True, allow_nan=False) + "\n"
+        told = {key: value for key, value in asdict(self).items() if value is not None}
+        return json.dumps(told, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _hash(text: str) -> str:
@@ -116,9 +123,19 @@ class Budget:
             self._check_room(_total(self._lines()), epsilon, delta)
 
     def reserve(
-        self, study: str, *, epsilon: float, delta: float, releases: int
+        self,
+        study: str,
+        *,
+        epsilon: float,
+        delta: float,
+        releases: int,
+        right: str | None = None,
     ) -> Reservation:
-        """Write down what `study`, named by its digest, is about to spend; or refuse it."""
+        """Write down what `study`, named by its digest, is about to spend; or refuse it.
+
+        What was reserved under the same `right` before is not paid for again. Whoever names a
+        right has to remember how much of it is used.
+        """
         faults = _faults(epsilon, delta)
         if releases < 1:
             faults.append(f"It asks for {releases} releases; one is the least.")
@@ -126,9 +143,13 @@ class Budget:
             raise BudgetError("A study asks for what cannot be spent.", faults)
         with self._locked():
             lines = self._lines()
+            for line in lines:
+                if right is not None and line.right == right:
+                    return Reservation(line.study, line.epsilon, line.delta, line.releases)
             self._check_room(_total(lines), epsilon, delta)
-            previous = _hash(lines[-1].text()) if lines else _BEGIN
-            self._append(_Line(_VERSION, study, epsilon, delta, releases, previous))
+            last = _hash(lines[-1].text()) if lines else _BEGIN
+            self._finish(lines, last)
+            self._append(_Line(_VERSION, study, epsilon, delta, releases, last, right))
         return Reservation(study, epsilon, delta, releases)
 
     def _check_room(self, spent: Spent, epsilon: float, delta: float) -> None:
@@ -153,11 +174,23 @@ class Budget:
         """The file with the hash of the last line."""
         return self.path.with_name(self.path.name + ".head")
 
+    def _finish(self, lines: list[_Line], last: str) -> None:
+        """Bring to its end what a computer was doing when it stopped.
+
+        A head that is one line behind is brought up, and half a line cut off.
+        """
+        try:
+            if not self._head.exists() or self._head.read_text().strip() != last:
+                self._write_head(last)
+            whole = sum(len(line.text()) for line in lines)
+            if self.path.exists() and self.path.stat().st_size > whole:
+                os.truncate(self.path, whole)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
     def _append(self, line: _Line) -> None:
         text = line.text()
         try:
-            if not self._head.exists():
-                self._write_head(_BEGIN)
             _write(self.path, text, "a")
             # A crash between the two leaves a line beyond the head: `_lines` takes it as spent.
             self._write_head(_hash(text))
@@ -179,13 +212,15 @@ class Budget:
             head = self._head.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             raise self._damaged("It, or the file .head beside it, cannot be read.") from None
-        lines = [self._line(row, number) for number, row in enumerate(text.splitlines(True), 1)]
+        *rows, half = text.split("\n")
+        lines = [self._line(row + "\n", number) for number, row in enumerate(rows, 1)]
         hashes = [_BEGIN, *(_hash(line.text()) for line in lines)]
         for number, line in enumerate(lines, 1):
             if line.previous != hashes[number - 1]:
                 raise self._damaged(f"Line {number} does not follow from the one before it.")
-        # The last line may have been written just before a crash, and its hash not.
-        if head not in hashes[-2:]:
+        # The last line may have been written just before a crash, and its hash not; half of it
+        # only where the hash of the one before was.
+        if head not in (hashes[-1:] if half else hashes[-2:]):
             raise self._damaged("Lines are missing at its end, or the last was changed.")
         return lines
 

@@ -3,14 +3,15 @@
 It trusts no message of the coordinator. Of another center it gives either the keys of one
 round's pair masks, where that center dropped before it sent, or a share of its self-mask
 master, where it vanished after: never both. Either way that center is no longer active, and
-only centers that are can be part of a round; it comes back with the next set-up.
+only centers that are can be part of a round; it comes back with the next set-up, or not at all
+where a center remembers sums without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -47,16 +48,23 @@ from fedcox.privacy.session import (
 from fedcox.privacy.transcript import Transcript
 from fedcox.privacy.unmasking import opened_seeds, read_releases, read_round, unmasked
 
+if TYPE_CHECKING:
+    from fedcox.privacy.study_memory import StudyMemory
+
 _Parsed = TypeVar("_Parsed")
 
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """The round that is under way: who takes part, for whom it was released, who is left."""
+    """The round that is under way: who takes part, for whom it was released, who is left.
+
+    One that is `whole` is released for all its centers or not at all.
+    """
 
     number: int
     context: bytes
     centers: frozenset[str]
+    whole: bool = False
     survivors: frozenset[str] | None = None
     present: frozenset[str] | None = None
 
@@ -67,6 +75,10 @@ class Party:
     `known` are the public identities of all centers of the study, agreed beforehand and not by
     way of the coordinator. `smallest_sum` is this center's own limit: it takes part in no sum
     over fewer centers. Secrets live in memory and are made anew at every set-up.
+
+    With a `memory` on the disk a center that a sum was opened without stays out of all later
+    set-ups, whatever is restarted. Else one after the other could be lost and come back, and
+    each be told by subtraction.
     """
 
     def __init__(
@@ -77,6 +89,7 @@ class Party:
         known: Mapping[str, PublicIdentity],
         *,
         smallest_sum: int = 3,
+        memory: StudyMemory | None = None,
     ) -> None:
         if known.get(name) != identity.public:
             raise SecureSumError(
@@ -88,7 +101,10 @@ class Party:
         self._identity = identity
         self._known = checked_identities(known)
         self._smallest_sum = checked_smallest_sum(smallest_sum)
-        self._once = frozenset(known)  # those that every set-up so far was with
+        self._memory = memory
+        before = None if memory is None else memory.now.centers
+        # Those that every set-up so far was with, and with a memory every sum.
+        self._once = frozenset(known) if before is None else before
         self._start_anew()
 
     def _start_anew(self) -> None:
@@ -118,12 +134,19 @@ class Party:
         return steps[step](message)
 
     def masked(
-        self, round_number: int, question: bytes, vector: UIntArray, centers: Collection[str]
+        self,
+        round_number: int,
+        question: bytes,
+        vector: UIntArray,
+        centers: Collection[str],
+        *,
+        whole: bool = False,
     ) -> bytes:
         """Mask and sign the vector of one round, at most once.
 
         `question` is the digest of what was asked. `centers` take part in the round; whoever is
-        not among them stays out until the next set-up.
+        not among them stays out until the next set-up. A `whole` round is not opened without
+        one of them.
         """
         if vector.dtype != np.uint64 or vector.ndim != 1:
             raise TypeError("A vector is one row of integers mod 2^64 (uint64).")
@@ -133,7 +156,7 @@ class Party:
             self._study, ring.session.digest, round_number, question, centers
         )
         self._active = frozenset(centers)
-        self._round = _Round(round_number, context, self._active)
+        self._round = _Round(round_number, context, self._active, whole)
         masking = Masking(np.append(vector, CHECK))
         masking.self_mask(round_seed(ring.own.master, context))
         for other in self._others(centers):
@@ -176,15 +199,15 @@ class Party:
         strangers = sorted(set(session.members) - self._once)
         if strangers:
             raise self._refusal(
-                f"{', '.join(strangers)} was left out of an earlier set-up of this study; sums "
-                "with and without a center give it away"
+                f"{', '.join(strangers)} was left out of an earlier set-up or sum of this "
+                "study; sums with and without a center give it away"
             )
         if session.announcements.get(self.name) != self._own.announcement:
             raise self._refusal("the keys shown as its own are not those it announced")
         if self._ring is not None:
             raise self._refusal("it shares its secrets once; a new set-up begins with new keys")
         self._ring = KeyRing(self.name, self._own, session)
-        self._once = frozenset(session.members)
+        self._keep(frozenset(session.members))
         return self._signed("shares", session.digest, ByName(self._ring.boxes()).to_bytes())
 
     def _accept(self, message: bytes) -> bytes:
@@ -206,6 +229,8 @@ class Party:
         survivors = frozenset(asked.centers)
         self._check_survivors(current, survivors)
         if current.survivors is None:
+            if self._memory is not None:
+                self._keep(survivors)
             self._round = replace(current, survivors=survivors)
             self._active = survivors
         released = released_context(current.context, survivors)
@@ -235,6 +260,12 @@ class Party:
         )
         return self._signed("recovery", released_context(released, present), reply.to_bytes())
 
+    def _keep(self, once: frozenset[str]) -> None:
+        """On the disk first, where there is a memory, and then true."""
+        if self._memory is not None and once != self._memory.now.centers:
+            self._memory.keep(centers=once)
+        self._once = once
+
     def _check_round(self, number: int, centers: Collection[str]) -> None:
         last = 0 if self._round is None else self._round.number
         if not last < number < 2**32:
@@ -262,6 +293,11 @@ class Party:
             )
         if self.name not in survivors or not survivors <= current.centers:
             raise self._refusal("survivors are centers of the round, itself among them")
+        if current.whole and survivors != current.centers:
+            raise self._refusal(
+                f"round {current.number} repeats noise that may be in a sum over all its "
+                "centers; without one of them it would tell that one's reply"
+            )
         self._check_number(survivors)
 
     def _check_present(self, current: _Round, present: frozenset[str]) -> frozenset[str]:

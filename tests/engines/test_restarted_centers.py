@@ -1,0 +1,294 @@
+"""Whole studies over centers that restart between jobs, and a coordinator that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcox.analysis.fit import estimate
+from fedcox.analysis.plan import Plan
+from fedcox.analysis.replay import Replay
+from fedcox.analysis.study import Study
+from fedcox.engines.in_process import InProcess
+from fedcox.engines.masked import InProcessCarrier, Masked
+from fedcox.errors import BudgetError, RefusedError, SecureSumError
+from fedcox.federation.center import Center
+from fedcox.federation.masked_center import MaskedCenter, MaskedReply
+from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
+from fedcox.federation.queries.covariate_sums import CovariateSums
+from fedcox.federation.query import AbstractQuery
+from fedcox.privacy.gate import Gate
+from fedcox.privacy.identity import Identity
+from fedcox.privacy.party import Party
+from fedcox.privacy.policy import Policy
+from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.study_memory import StudyMemory
+from fedcox.survival.cohort import Cohort
+from fedcox.survival.scaling import Scaling
+from tests.engines.test_following import Elsewhere
+from tests.engines.test_masked import cohorts, study
+
+NEWTON = Plan.of(study("newton"))
+#: A hospital that gives its own replies, but counts them.
+SEEN = Policy(
+    protection={"secure_sums": "optional"},
+    blocks={"only_masked": False, "times": 9, "group": 0},
+    groups={"interval": 0},
+    cohort={"parameters_per_patient": 1.0},
+)
+
+
+class Stopped(Exception):  # noqa: N818 - the power, no error
+    """The coordinator or a line breaks off here."""
+
+
+class Breaking(InProcessCarrier):
+    """Breaks off before the given message, or after; centers `lost` answer no more."""
+
+    at: int = 10**9
+    lost: Sequence[str] = ()
+    messages: int = 0
+
+    def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+        self._count()
+        there = {name: text for name, text in messages.items() if name not in self.lost}
+        return super().exchange(step, there)
+
+    def ask(
+        self,
+        names: Sequence[str],
+        queries: Sequence[AbstractQuery[Any]],
+        round_number: int,
+        previous: bytes | None,
+    ) -> dict[str, MaskedReply]:
+        self._count()
+        replies = super().ask(names, queries, round_number, previous)
+        return {name: reply for name, reply in replies.items() if name not in self.lost}
+
+    def _count(self) -> None:
+        self.messages += 1
+        if self.messages == self.at:
+            raise Stopped
+
+
+@dataclass
+class Hospitals:
+    """Their files, keys and disks; every job makes their processes anew."""
+
+    folder: Path
+    parts: Mapping[str, Cohort]
+    policy: Policy = field(default_factory=Policy)
+    plan: Plan | None = NEWTON
+    noise: Callable[[StudyMemory], NoisedReplies] | None = None
+    memories: dict[str, StudyMemory] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.identities = {name: Identity.create() for name in self.parts}
+        self.known = {name: identity.public for name, identity in self.identities.items()}
+
+    def restart(self) -> list[Center]:
+        for memory in self.memories.values():
+            memory.close()
+        self.memories = {name: StudyMemory(self.folder / name) for name in self.parts}
+        centers = [
+            Center(
+                center.name,
+                center.cohort,
+                gate=Gate(self.policy, self.memories[center.name]),
+                noise=None if self.noise is None else self.noise(self.memories[center.name]),
+            )
+            for center in InProcess.from_cohorts(self.parts).centers
+        ]
+        for center in centers:
+            self.memories[center.name].bind(center.cohort)
+        return centers
+
+    def job(self, *, at: int = 10**9, without: Sequence[str] = ()) -> tuple[Masked, Breaking]:
+        """A job of a coordinator under secure sums."""
+        masked = [
+            MaskedCenter(
+                center,
+                Party(
+                    center.name,
+                    "study",
+                    self.identities[center.name],
+                    self.known,
+                    memory=self.memories[center.name],
+                ),
+                None if self.plan is None else Replay(self.plan),
+            )
+            for center in self.restart()
+        ]
+        carrier = Breaking(masked)
+        carrier.at, carrier.lost = at, without
+        return Masked("study", self.known, carrier, following=self.plan is not None), carrier
+
+    def counts(self) -> set[tuple[int, int, int]]:
+        answered = [memory.now.answered for memory in self.memories.values()]
+        return {(each.past.rounds, each.past.blocks, each.refusals) for each in answered}
+
+
+def test_a_study_that_is_sent_again_is_answered_again_and_counted_once(tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, cohorts(3, 120))
+    first = estimate(NEWTON, hospitals.job()[0])
+    counts = hospitals.counts()
+    assert len(counts) == 1
+    for _ in range(3):
+        again = estimate(NEWTON, hospitals.job()[0])
+        np.testing.assert_array_equal(
+            again.inference.coefficients, first.inference.coefficients
+        )
+        np.testing.assert_array_equal(again.inference.covariance, first.inference.covariance)
+    assert hospitals.counts() == counts
+
+
+def test_broken_off_anywhere_it_ends_with_the_same_bits_and_counts(tmp_path: Path) -> None:
+    whole = Hospitals(tmp_path / "whole", cohorts(3, 120))
+    masked, carrier = whole.job()
+    expected = estimate(NEWTON, masked)
+    broken = Hospitals(tmp_path / "broken", whole.parts)
+    for at in range(1, carrier.messages + 1):
+        with pytest.raises(Stopped):
+            estimate(NEWTON, broken.job(at=at)[0])
+    found = estimate(NEWTON, broken.job()[0])
+    np.testing.assert_array_equal(found.inference.coefficients, expected.inference.coefficients)
+    assert broken.counts() == whole.counts()
+
+
+def test_the_same_where_replies_are_seen(tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, cohorts(3, 120), SEEN)
+    plan = Plan.of(Study.from_dict({**study().to_dict(), "privacy": {}}))
+    first = estimate(plan, InProcess(hospitals.restart()))
+    counts = hospitals.counts()
+    again = estimate(plan, InProcess(hospitals.restart()))
+    np.testing.assert_array_equal(again.inference.coefficients, first.inference.coefficients)
+    assert hospitals.counts() == counts
+    ((rounds, _, refusals),) = counts
+    assert rounds > 4
+    assert not refusals
+
+
+def test_jobs_that_differ_in_the_last_digits_run_into_the_limits(tmp_path: Path) -> None:
+    """A coordinator that follows the study but for what rounding excuses."""
+    parts = cohorts(3, 120)
+    hospitals = Hospitals(tmp_path / "one", parts)
+    estimate(NEWTON, hospitals.job()[0])
+    ((_, blocks, _),) = hospitals.counts()
+    hospitals.policy = Policy(blocks={"times": blocks})
+    estimate(NEWTON, hospitals.job()[0])
+    with pytest.raises(RefusedError, match=r"\[blocks\] times"):
+        estimate(NEWTON, Elsewhere(hospitals.job()[0]))
+    fresh = Hospitals(tmp_path / "two", parts, hospitals.policy)
+    estimate(NEWTON, Elsewhere(fresh.job()[0]))
+
+
+def test_one_center_after_the_other_cannot_be_lost(tmp_path: Path) -> None:
+    """Each would be told by subtraction: its covariate sums, its life table."""
+    hospitals = Hospitals(tmp_path, cohorts(5, 80))
+    sums: dict[tuple[str, ...], Any] = {}
+    names = sorted(hospitals.parts)
+    masked, _ = hospitals.job()
+    sums[()] = _first(masked)
+    refusals = 0
+    for lost in names:
+        try:
+            masked, carrier = hospitals.job()
+            carrier.lost = (lost,)
+            sums[(lost,)] = _first(masked)
+        except SecureSumError:
+            refusals += 1
+    assert refusals == 4
+    assert list(sums) == [(), (names[0],)]
+
+
+def _first(masked: Masked) -> Any:
+    queries = Replay(NEWTON).next_questions((), frozenset(masked.names))
+    assert isinstance(queries[0], CovariateSums)
+    return masked.ask_together(queries)
+
+
+def test_a_center_may_come_back_where_all_are_needed(tmp_path: Path) -> None:
+    """It is killed when the others have answered; nothing is opened; the job is sent again."""
+    hospitals = Hospitals(tmp_path, cohorts(4, 90))
+    expected = estimate(NEWTON, Hospitals(tmp_path / "whole", hospitals.parts).job()[0])
+    # Three messages of the set-up, two rounds of two, masked replies, and no release.
+    with pytest.raises(Stopped):
+        estimate(NEWTON, hospitals.job(at=9)[0])
+    found = estimate(NEWTON, hospitals.job()[0])
+    np.testing.assert_array_equal(found.inference.coefficients, expected.inference.coefficients)
+
+
+def test_changed_patients_are_refused_in_the_next_job(tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, cohorts(3, 120))
+    _first(hospitals.job()[0])
+    name = min(hospitals.parts)
+    part = hospitals.parts[name]
+    fewer = Cohort(part.covariates[1:], part.time[1:], part.event[1:])
+    hospitals.parts = {**hospitals.parts, name: fewer}
+    with pytest.raises(RefusedError, match=r"patients have changed"):
+        hospitals.job()
+
+
+RELEASE = GaussianRelease(8.0, 1.0, releases=4, fewest_centers=3)
+MOMENTS = ClippedMomentsOf(Scaling(np.arange(4), np.zeros(4), np.ones(4)), RELEASE)
+
+
+def noisy(tmp_path: Path, centers: int = 5) -> Hospitals:
+    return Hospitals(
+        tmp_path,
+        cohorts(centers, 60),
+        Policy.without_limits(),
+        plan=None,
+        noise=lambda memory: NoisedReplies("study", 1e-5, memory=memory),
+    )
+
+
+def test_a_noised_sum_is_the_same_in_the_next_job(tmp_path: Path) -> None:
+    hospitals = noisy(tmp_path)
+    first = MOMENTS.pack(hospitals.job()[0].ask(MOMENTS))
+    for _ in range(5):
+        np.testing.assert_array_equal(MOMENTS.pack(hospitals.job()[0].ask(MOMENTS)), first)
+
+
+def test_the_same_noise_is_in_no_sum_over_fewer_centers(tmp_path: Path) -> None:
+    """Their difference would be the lost center's reply, with its own part of the noise."""
+    hospitals = noisy(tmp_path)
+    hospitals.job()[0].ask(MOMENTS)
+    masked, carrier = hospitals.job()
+    carrier.lost = ("c03",)
+    with pytest.raises(SecureSumError, match=r"repeats noise"):
+        masked.ask(MOMENTS)
+
+
+def test_a_noised_sum_over_others_is_another_and_counts(tmp_path: Path) -> None:
+    hospitals = noisy(tmp_path)
+    whole = MOMENTS.pack(hospitals.job()[0].ask(MOMENTS))
+    own = {name: hospitals.memories[name].now.noised.last for name in hospitals.parts}
+    found = MOMENTS.pack(hospitals.job(without=["c03"])[0].ask(MOMENTS))
+    for name in sorted(set(hospitals.parts) - {"c03"}):
+        noised = hospitals.memories[name].now.noised
+        before, after = own[name], noised.last
+        assert before is not None
+        assert after is not None
+        assert (before.reply != after.reply).all()
+        assert [right.used for right in noised.rights.values()] == [2]
+    lost = own["c03"]
+    assert lost is not None
+    assert (np.abs(whole - found - lost.reply) > 0).all()
+
+
+def test_no_more_noised_sums_than_were_paid_for_over_all_jobs(tmp_path: Path) -> None:
+    hospitals = noisy(tmp_path, centers=3)
+    for job in range(RELEASE.releases):
+        moved = replace(MOMENTS, scaling=Scaling(np.arange(4), np.full(4, job), np.ones(4)))
+        hospitals.job()[0].ask(moved)
+    with pytest.raises(BudgetError, match=r"all the noised sums"):
+        hospitals.job()[0].ask(
+            replace(MOMENTS, scaling=Scaling(np.arange(4), np.full(4, 99.0), np.ones(4)))
+        )

@@ -1,0 +1,280 @@
+"""Noised replies over restarts: paid for once, counted before they leave, given again as is."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedcox.privacy.budget as budget_module
+from fedcox.errors import BudgetError, RefusedError
+from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
+from fedcox.privacy.budget import Budget
+from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.study_memory import StudyMemory
+from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.scaling import Scaling
+from tests.privacy.test_study_memory import PowerCut
+
+DELTA = 1e-5
+RELEASE = GaussianRelease(20.0, 1.0, releases=4)
+ABC = frozenset({"A", "B", "C"})
+
+
+def cohort(patients: int = 40) -> Cohort:
+    rng = np.random.default_rng(0)
+    return Cohort(
+        rng.normal(size=(patients, 2)), np.ones(patients), np.ones(patients, np.bool_)
+    )
+
+
+COHORT = cohort()
+
+
+def question(number: int, release: GaussianRelease = RELEASE) -> ClippedMomentsOf:
+    return ClippedMomentsOf(
+        Scaling(np.arange(2), np.full(2, float(number)), np.ones(2)), release
+    )
+
+
+def budget(folder: Path, epsilon: float = 10.0) -> Budget:
+    return Budget(folder / "budget.jsonl", epsilon=epsilon, delta=1e-3)
+
+
+@contextmanager
+def restarted(folder: Path, epsilon: float = 10.0) -> Iterator[NoisedReplies]:
+    """The replies of a new process."""
+    with StudyMemory(folder / "study") as memory:
+        yield NoisedReplies("study", DELTA, budget(folder, epsilon), memory=memory)
+
+
+def reply(
+    noise: NoisedReplies,
+    query: ClippedMomentsOf,
+    *,
+    masked: bool = False,
+    among: frozenset[str] = frozenset(),
+) -> FloatArray:
+    return noise.vector(query, COHORT, masked=masked, among=among)
+
+
+def used(folder: Path) -> int:
+    with StudyMemory(folder / "study") as memory:
+        return sum(right.used for right in memory.now.noised.rights.values())
+
+
+def test_a_restarted_center_goes_on_with_what_it_paid_for(tmp_path: Path) -> None:
+    for number in range(RELEASE.releases):
+        with restarted(tmp_path) as noise:
+            reply(noise, question(number))
+    assert budget(tmp_path).spent.studies == 1
+    with restarted(tmp_path) as noise, pytest.raises(BudgetError, match=r"all the noised sums"):
+        reply(noise, question(99))
+    assert used(tmp_path) == RELEASE.releases
+
+
+def test_a_budget_that_is_all_spent_by_this_study_lets_it_go_on(tmp_path: Path) -> None:
+    with restarted(tmp_path) as noise:
+        cost = noise.epsilon(RELEASE)
+    for number in range(RELEASE.releases):
+        with restarted(tmp_path, epsilon=cost) as noise:
+            reply(noise, question(number))
+    other = replace(RELEASE, releases=1)
+    with restarted(tmp_path, epsilon=cost) as noise, pytest.raises(BudgetError, match=r"cover"):
+        reply(noise, question(0, other))
+
+
+def test_the_last_question_again_gets_the_same_reply_after_a_restart(tmp_path: Path) -> None:
+    with restarted(tmp_path) as noise:
+        reply(noise, question(0))
+        first = reply(noise, question(1))
+    for _ in range(5):
+        with restarted(tmp_path) as noise:
+            np.testing.assert_array_equal(reply(noise, question(1)), first)
+    assert used(tmp_path) == 2
+
+
+def test_the_same_reply_is_never_given_to_other_eyes(tmp_path: Path) -> None:
+    """Masked and not, and in sums over other centers: fresh noise, and counted."""
+    with restarted(tmp_path) as noise:
+        given = [
+            reply(noise, question(0)),
+            reply(noise, question(0), masked=True, among=ABC),
+            reply(noise, question(0), masked=True, among=ABC - {"C"}),
+            reply(noise, question(0)),
+        ]
+        with pytest.raises(BudgetError, match=r"all the noised sums"):
+            reply(noise, question(0), masked=True, among=ABC)
+    assert len({vector.tobytes() for vector in given}) == 4
+
+
+def test_kinds_of_replies_are_paid_and_counted_apart(tmp_path: Path) -> None:
+    other = replace(RELEASE, noise_multiplier=30.0, releases=1)
+    with restarted(tmp_path) as noise:
+        reply(noise, question(0))
+        reply(noise, question(0, other))
+    with restarted(tmp_path) as noise:
+        reply(noise, question(1))
+        with pytest.raises(BudgetError, match=r"paid for 1\b"):
+            reply(noise, question(1, other))
+    assert budget(tmp_path).spent.studies == 2
+
+
+def test_what_the_budget_refuses_leaves_nothing_behind(tmp_path: Path) -> None:
+    with restarted(tmp_path, epsilon=1e-3) as noise:
+        for releases in range(1, 5):
+            with pytest.raises(BudgetError, match=r"does not cover"):
+                reply(noise, question(0, replace(RELEASE, releases=releases)))
+    with StudyMemory(tmp_path / "study") as memory:
+        assert not memory.now.noised.rights
+
+
+def test_a_memory_deleted_on_purpose_is_paid_for_again(tmp_path: Path) -> None:
+    for spent in (1, 2):
+        with restarted(tmp_path) as noise:
+            reply(noise, question(0))
+        (tmp_path / "study" / "study.json").unlink()
+        (tmp_path / "study").rmdir()
+        assert budget(tmp_path).spent.studies == spent
+
+
+def cut_anywhere(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    """Stop before the given call that touches the disk, of the memory or of the budget."""
+    calls = 0
+
+    def count() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise PowerCut
+
+    def stopping(owner: Any, name: str) -> None:
+        real = getattr(owner, name)
+
+        def once(*args: Any, **more: Any) -> Any:
+            count()
+            return real(*args, **more)
+
+        monkeypatch.setattr(owner, name, once)
+
+    for name in ("open", "fdopen", "fsync", "rename"):
+        stopping(os, name)
+    for name in ("replace", "open"):
+        stopping(Path, name)
+
+
+def test_power_lost_at_any_moment_pays_once_and_counts_what_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops = 0
+    for call in range(1, 200):
+        folder = tmp_path / str(call)
+        StudyMemory(folder / "study").close()
+        left = []
+        with monkeypatch.context() as patch:
+            cut_anywhere(patch, call)
+            try:
+                with restarted(folder) as noise:
+                    for number in range(2):
+                        left.append(reply(noise, question(number)).copy())
+            except PowerCut:
+                stops += 1
+            else:
+                break
+        assert len(left) <= used(folder) <= len(left) + 1
+        # The study goes on: what left last is given again, and all that was paid for is there.
+        with restarted(folder) as noise:
+            if left and used_by(noise) == len(left):
+                np.testing.assert_array_equal(reply(noise, question(len(left) - 1)), left[-1])
+            before = used_by(noise)
+            for number in range(before, RELEASE.releases):
+                reply(noise, question(10 + number))
+            with pytest.raises(BudgetError, match=r"all the noised sums"):
+                reply(noise, question(99))
+        assert budget(folder).spent.studies == 1
+    assert stops >= 25
+
+
+def used_by(noise: NoisedReplies) -> int:
+    return sum(right.used for right in noise._noised.rights.values())
+
+
+def test_half_a_line_in_the_budget_is_no_payment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The power goes while the payment is being written, at every length of it."""
+    real = budget_module._write
+
+    def half(path: Path, text: str, mode: str) -> None:
+        real(path, text[:length] if mode == "a" else text, mode)
+        if mode == "a":
+            raise PowerCut
+
+    for length in range(0, 260, 20):
+        folder = tmp_path / str(length)
+        with monkeypatch.context() as patch:
+            patch.setattr(budget_module, "_write", half)
+            with restarted(folder) as noise, pytest.raises(PowerCut):
+                reply(noise, question(0))
+        with restarted(folder) as noise:
+            reply(noise, question(0))
+        assert budget(folder).spent.studies == 1
+
+
+def _answer(folder: Path, begin: int, leaving: Any) -> None:
+    """Answer as fast as the disk allows; a byte leaves with every reply."""
+    release = GaussianRelease(3000.0, 1.0, releases=1_000_000)
+    with restarted(folder) as noise:
+        for number in range(begin, begin + 100_000):
+            reply(noise, question(number, release), masked=True, among=ABC)
+            leaving.send_bytes(b".")
+
+
+def test_killed_while_it_answers_it_has_counted_all_that_left(tmp_path: Path) -> None:
+    """kill -9, again and again, of a process that answers in a loop."""
+    context, left = multiprocessing.get_context("fork"), 0
+    for turn in range(12):
+        arriving, leaving = context.Pipe(duplex=False)
+        process = context.Process(
+            target=_answer, args=(tmp_path, 100_000 * turn, leaving), daemon=True
+        )
+        process.start()
+        leaving.close()
+        for _ in range(1 + turn % 3):
+            arriving.recv_bytes()
+            left += 1
+        time.sleep(0.0013 * turn)  # so that it is killed at one moment and another
+        process.kill()
+        with suppress(EOFError):
+            while arriving.recv_bytes():
+                left += 1
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        # More than left by at most the one that was under way, each time it was killed.
+        assert left <= used(tmp_path) <= left + turn + 1
+    assert budget(tmp_path).spent.studies == 1
+
+
+def test_a_reply_that_cannot_be_counted_does_not_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with restarted(tmp_path) as noise:
+        first = reply(noise, question(0))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "rename", lambda *a, **m: (_ for _ in ()).throw(OSError(5, "no")))
+            with pytest.raises(RefusedError, match=r"nothing is answered"):
+                reply(noise, question(1))
+        np.testing.assert_array_equal(reply(noise, question(0)), first)
+        for number in range(1, RELEASE.releases):
+            reply(noise, question(number))
+    assert used(tmp_path) == RELEASE.releases
