@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from benchmarks.contenders.contender import Measurement, Outcome
 from benchmarks.patients import Patients, read_patients
 from benchmarks.problems import PROBLEMS, Problem
 
+Found = TypeVar("Found")
+
 _WARM_UP_PATIENTS = 1000
 _WOKEN = 4  # times the covariates' own memory
 _STATUS = Path("/proc/self/status")
@@ -26,12 +29,12 @@ _STATUS = Path("/proc/self/status")
 
 def measure(contender: Contender, problem: Problem, patients: Patients) -> Outcome:
     """Fit once, with imports and the library's own input format made beforehand."""
-    _wake_memory(problem.covariate_mib * _WOKEN)
+    wake_memory(problem.covariate_mib * _WOKEN)
     if contender.program is None:
         # Imports that a library puts off until its first fit are no part of the fit.
         contender.prepare(problem, patients.first(_WARM_UP_PATIENTS))()
     run = contender.prepare(problem, patients)
-    outcome, measurement = _measured(run)
+    outcome, measurement = measured(run)
     if problem.task == "training":
         # Training ends before the optimum: how well it ranks says whether it trained at all.
         outcome = replace(outcome, concordance=_concordance(outcome, patients))
@@ -45,18 +48,19 @@ def _concordance(outcome: Outcome, patients: Patients) -> float | None:
     return concordance_index(patients.time, patients.event, risk).index
 
 
-def _measured(run: Callable[[], Outcome]) -> tuple[Outcome, Measurement]:
+def measured(run: Callable[[], Found]) -> tuple[Found, Measurement]:
+    """Run once, and say what it took."""
     gc.collect()
     _forget_peak()
     resident, _ = _memory_mib()
     wall, cpu = time.perf_counter(), time.process_time()
-    outcome = run()
+    found = run()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     _, peak = _memory_mib()
-    return outcome, Measurement(wall, cpu, max(0.0, peak - resident))
+    return found, Measurement(wall, cpu, max(0.0, peak - resident))
 
 
-def _wake_memory(mib: float) -> None:
+def wake_memory(mib: float) -> None:
     """Use memory once and give it back.
 
     A virtual machine gets memory from its host when it first touches it, at ten times the cost
@@ -87,7 +91,7 @@ def _memory_mib() -> tuple[float, float]:
     return resident, peak
 
 
-def _stay_on_one_core() -> None:
+def stay_on_one_core() -> None:
     """Keep every thread of this process, however started, on one core."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -104,7 +108,7 @@ def main() -> None:
     problem = PROBLEMS[given.problem]
     problem = problem.quick() if given.quick else problem
     contender = CONTENDERS[given.contender]
-    _stay_on_one_core()
+    stay_on_one_core()
     patients = read_patients(given.folder, with_covariates=problem.task != "concordance")
     outcome = measure(contender, problem, patients)
     versions = {**contender.versions(), **outcome.versions}

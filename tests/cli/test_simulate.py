@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from fedcox.analysis import simulation
 from fedcox.analysis.study import Study
 from fedcox.cli.simulate import Bound, Split, simulate
 from fedcox.data.cohort_file import read_cohort
@@ -31,6 +33,42 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
         simulate(tmp_path / name, centers=2, patients=30, seed=7)
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def test_the_file_of_a_hospital_is_its_part_of_the_whole_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "_ROWS", 7)  # less than some hospitals, more than others
+    folder = tmp_path / "p"
+    simulate(folder, centers=40, patients=300, paper=True, covariates=2, split=Split.DIRICHLET)
+    whole = pd.read_csv(folder / "all.csv", dtype=str)
+    sizes = []
+    for name, patients in whole.groupby("hospital"):
+        there = pd.read_csv(folder / f"{name}.csv", dtype=str)
+        expected = patients.drop(columns="hospital").reset_index(drop=True)
+        pd.testing.assert_frame_equal(there, expected)
+        sizes.append(len(there))
+    assert min(sizes) < 7 < max(sizes)
+    assert len(list(folder.glob("hospital_*.csv"))) == len(sizes) == 40
+
+
+def test_a_thousand_hospitals_are_shown_by_the_largest_and_their_sum(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulate(tmp_path / "many", centers=1000)
+    told = capsys.readouterr().out
+    assert len(told.splitlines()) < 35
+    patients = [int(n.replace(",", "")) for n in re.findall(r"│ +([\d,]+) │ +[\d,]+ │", told)]
+    assert len(patients) == 21
+    assert patients[:20] == sorted(patients[:20], reverse=True)
+    assert sum(patients) == 20_000  # 20 each where nobody says how many
+    assert "980 smaller centers" in told
+    assert re.search(r"^1,002 files, [\d.]+ MB, in \d+\.\d s", told, re.MULTILINE)
+
+
+def test_few_hospitals_share_fifteen_hundred_patients(tmp_path: Path) -> None:
+    simulate(tmp_path / "few", centers=70)
+    assert len(pd.read_csv(tmp_path / "few" / "all.csv")) == 1500
 
 
 @pytest.mark.parametrize("split", list(Split))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +34,8 @@ class Bound(StrEnum):
     POPULATION = "population"
 
 
+_PATIENTS = 1500
+_PATIENTS_PER_HOSPITAL = 20
 _COVARIATES = 200
 _SPLIT = Split.UNIFORM
 _CONCENTRATION = 0.5
@@ -41,7 +45,14 @@ _CENSORING = Bound.PATIENT
 def simulate(
     out: Annotated[Path, typer.Argument(metavar="OUT_DIR", help="The folder to write.")],
     centers: Annotated[int, typer.Option(min=1, help="Number of hospitals.")] = 5,
-    patients: Annotated[int, typer.Option(min=1, help="Patients over all hospitals.")] = 1500,
+    patients: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=f"Patients over all hospitals; default: {_PATIENTS}, or "
+            f"{_PATIENTS_PER_HOSPITAL} for each hospital where that is more.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 1,
     paper: Annotated[
         bool, typer.Option("--paper", help="The paper's generator (section 6.1) instead.")
@@ -106,6 +117,8 @@ def simulate(
         concentration is not None and not (paper and split is Split.DIRICHLET),
     )
     check_folder(out, overwrite=overwrite)
+    begun = time.perf_counter()
+    everyone = patients or max(_PATIENTS, _PATIENTS_PER_HOSPITAL * centers)
     with progress_bar() as progress:
         task = progress.add_task("simulating patients", total=centers + 3)
         rng = np.random.default_rng(seed)
@@ -113,7 +126,7 @@ def simulate(
             columns = covariates or _COVARIATES
             study = paper_study(columns)
             drawn = simulate_paper_cohort(
-                patients, columns, rng=rng, censoring_bound=(censoring or _CENSORING).value
+                everyone, columns, rng=rng, censoring_bound=(censoring or _CENSORING).value
             )
             hospital = split_cohort(
                 drawn.cohort,
@@ -125,7 +138,7 @@ def simulate(
             simulated = paper_table(drawn, hospital)
         else:
             study = clinical_study()
-            simulated = simulate_hospitals(patients, centers, rng=rng)
+            simulated = simulate_hospitals(everyone, centers, rng=rng)
         progress.advance(task)
 
         def wrote(name: str) -> None:
@@ -133,6 +146,7 @@ def simulate(
 
         write_simulation(out, study, simulated, overwrite=overwrite, wrote=wrote)
     _show(out, study, simulated)
+    _show_cost(out, time.perf_counter() - begun)
 
 
 def _refuse_idle(without_paper: list[str], concentration: bool) -> None:
@@ -153,19 +167,57 @@ def _refuse_idle(without_paper: list[str], concentration: bool) -> None:
 
 
 def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:
+    """The hospitals, where there are many the largest ones, and how to go on."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from fedcox.analysis.fitted import CenterRow
+    from fedcox.reports.center_choice import choose_centers
+
+    counts = simulated.frame.groupby("hospital", sort=True)["status"].agg(["size", "sum"])
+    hospitals = [
+        CenterRow(str(name), int(size), int(events))
+        for name, size, events in counts.itertuples()
+    ]
+    choice = choose_centers(hospitals)
+    rows = [(row.name, row.patients or 0, row.events or 0) for row in choice.shown]
+    if choice.rest:
+        rest = [(row.patients or 0, row.events or 0) for row in choice.rest]
+        rows.append((choice.rest_name, sum(n for n, _ in rest), sum(n for _, n in rest)))
     console = Console()
     table = Table("hospital", title=escape(study.name), title_justify="left")
     table.add_column("patients", justify="right")
     table.add_column("events", justify="right")
-    for name, patients in simulated.frame.groupby("hospital", sort=True):
-        table.add_row(str(name), f"{len(patients):,}", f"{int(patients['status'].sum()):,}")
+    for name, patients, events in rows:
+        table.add_row(name, f"{patients:,}", f"{events:,}")
     console.print(table)
     words = ["fedcox", "fit", out / "study.toml", "--data", out / "all.csv"]
     words += ["--center-column", "hospital", "--out", f"{out}-run"]
     command = shlex.join(str(word) for word in words)
     console.print(f"Written to {escape(str(out))}. Next:", soft_wrap=True)
     console.print(f"  {escape(command)}", soft_wrap=True, highlight=False)
+
+
+def _show_cost(out: Path, seconds: float) -> None:
+    """How large, how long, and how much memory: what ten times as many would take."""
+    from rich.console import Console
+
+    from fedcox.reports.number_text import bytes_text, noun_text
+
+    sizes = [file.stat().st_size for file in out.iterdir()]
+    told = f"{noun_text(len(sizes), 'file')}, {bytes_text(sum(sizes))}, in {seconds:.1f} s"
+    peak = _peak_memory()
+    if peak is not None:
+        told += f"; {bytes_text(peak)} of memory at most"
+    Console().print(f"{told}.", soft_wrap=True, highlight=False)
+
+
+def _peak_memory() -> int | None:
+    """Bytes that this process held at most, where the system counts them."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -37,24 +37,29 @@ class HasSchema(Protocol):
 
 
 class InProcess:
-    """A federation whose centers are objects; replies are combined in the order of names."""
+    """A federation whose centers are objects; replies are combined in the order of names.
+
+    Many centers are summed over in groups (`wards.py`), so that their sums equal those of
+    single replies up to rounding. With `apart` every center replies for itself however many
+    there are, as between hospitals: the same bits as there, at the price of as many replies.
+    """
 
     shows_centers = True
 
-    def __init__(self, centers: Sequence[Center]) -> None:
+    def __init__(self, centers: Sequence[Center], *, apart: bool = False) -> None:
         faults = _faults(centers)
         if faults:
             raise CohortError("These centers do not make a federation.", faults)
         self.centers = numbered_through(sorted(centers, key=lambda center: center.name))
         self.names = tuple(center.name for center in self.centers)
         self.ledger = Ledger()
-        self._wards = wards(self.centers)
+        self._wards = self.centers if apart else wards(self.centers)
         self._sent: WeakSet[Agreed] = WeakSet()
 
     @classmethod
-    def from_cohorts(cls, cohorts: Mapping[str, Cohort]) -> InProcess:
+    def from_cohorts(cls, cohorts: Mapping[str, Cohort], *, apart: bool = False) -> InProcess:
         """One center per named cohort."""
-        return cls([Center(name, cohort) for name, cohort in cohorts.items()])
+        return cls([Center(name, cohort) for name, cohort in cohorts.items()], apart=apart)
 
     @classmethod
     def from_frame(
@@ -62,6 +67,8 @@ class InProcess:
         study: HasSchema,
         frames: pd.DataFrame | Mapping[str, pd.DataFrame],
         center: str | None = None,
+        *,
+        apart: bool = False,
     ) -> InProcess:
         """One table with the centers in column `center`, or one table per named center.
 
@@ -78,11 +85,15 @@ class InProcess:
             loaded = {"all": cohort_from_frame(frames, study.schema, source="the table")}
         else:
             loaded = cohorts_by_center(frames, study.schema, center=center, source="the table")
-        return cls.from_loaded(loaded)
+        return cls.from_loaded(loaded, apart=apart)
 
     @classmethod
     def from_loaded(
-        cls, loaded: Mapping[str, LoadedCohort], policies: Mapping[str, Policy] | None = None
+        cls,
+        loaded: Mapping[str, LoadedCohort],
+        policies: Mapping[str, Policy] | None = None,
+        *,
+        apart: bool = False,
     ) -> InProcess:
         """Cohorts as they come from tables or files, each under its hospital's policy."""
         from fedcox.privacy.gate import Gate
@@ -92,7 +103,8 @@ class InProcess:
             [
                 Center(name, part.cohort, part.dropped, gate=gates.get(name))
                 for name, part in loaded.items()
-            ]
+            ],
+            apart=apart,
         )
 
     def evidence(self) -> None:
@@ -117,9 +129,10 @@ class InProcess:
         for center in self.centers:  # each decides for itself, though they sum together
             center.admit(query)
         total: Answer = reduce(query.combine, (ward.answer(query) for ward in self._wards))
+        size = query.numbers_in(total), query.bytes_in(total)
         down = query.numbers + self._once(query)
         for center in self.centers:  # sums have one shape: each sends what the total holds
-            self._record(center, query, total, down)
+            self._record(center, query, *size, down)
         return total
 
     def _replies(self, query: AbstractQuery[Answer]) -> Iterator[Answer]:
@@ -127,18 +140,19 @@ class InProcess:
         down = query.numbers + self._once(query)
         for center in self.centers:
             answer = center.answer(query)
-            self._record(center, query, answer, down)
+            size = query.numbers_in(answer), query.bytes_in(answer)
+            self._record(center, query, *size, down)
             yield answer
 
     def _record(
-        self, center: Center, query: AbstractQuery[Answer], answer: Answer, down: int
+        self, center: Center, query: AbstractQuery[Answer], up: int, bytes_up: int, down: int
     ) -> None:
         self.ledger.record(
             center.name,
             query.name,
-            query.numbers_in(answer),
+            up,
             down,
-            bytes_up=query.bytes_in(answer),
+            bytes_up=bytes_up,
             protection="noise" if isinstance(query, AbstractPrivateQuery) else "none",
             smallest_group=center.group(query),
             epsilon=center.epsilon(query),

@@ -41,7 +41,8 @@ def wards(centers: Sequence[Center]) -> tuple[Center, ...]:
 
 def _join(centers: Sequence[Center]) -> Center:
     if len(centers) == 1:
-        return centers[0]
+        # The center has admitted the question already, and would count it twice.
+        return replace(centers[0], gate=None)
     cohorts = [center.cohort for center in centers]
     union = Cohort(
         np.concatenate([cohort.covariates for cohort in cohorts]),

@@ -158,11 +158,8 @@ def _senders(fitted: FittedStudy, summary: LedgerSummary) -> tuple[SenderRow, ..
 def _sender(
     name: str, centers: Sequence[str], summary: LedgerSummary, *, remark: str = ""
 ) -> SenderRow:
-    per_query = [
-        sum((summary.of(center, query) for center in centers), Traffic())
-        for query in summary.queries
-    ]
-    whole = sum(per_query, Traffic())
+    per_query = [summary.of_centers(centers, query) for query in summary.queries]
+    whole = Traffic.together(per_query)
     return SenderRow(
         name=name,
         remark=remark,
