@@ -104,7 +104,13 @@ def imported(path: Path) -> set[str]:
 
 
 def test_nothing_is_pickled_and_nobody_is_phoned() -> None:
-    refused = {"pickle", "shelve", "marshal", "socket", "urllib", "http", "requests", "ssl"}
-    assert {
-        str(path): imported(path) & refused for path in SOURCES if imported(path) & refused
-    } == {}
+    pickled = {"pickle", "shelve", "marshal"}
+    phoned = {"socket", "urllib", "http", "requests", "ssl"}
+    # Between hospitals somebody must call; that is what this room is for.
+    calling = ROOT / "src" / "fedcox" / "deployment"
+    found = {}
+    for path in SOURCES:
+        refused = pickled if calling in path.parents else pickled | phoned
+        if imported(path) & refused:
+            found[str(path)] = imported(path) & refused
+    assert found == {}

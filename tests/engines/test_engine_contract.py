@@ -30,11 +30,12 @@ from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import TimeGrid
+from tests.engines.nvflare.direct_line import hub_over
 from tests.problems import simulated, split
 
 Engine = Callable[[Mapping[str, Cohort]], Federation]
 #: A new engine is one more row.
-ENGINES: dict[str, Engine] = {"in process": InProcess.from_cohorts}
+ENGINES: dict[str, Engine] = {"in process": InProcess.from_cohorts, "messages": hub_over}
 
 PATIENTS = 240
 COHORT = simulated(PATIENTS, 3, seed=1)
@@ -174,11 +175,11 @@ def test_patients_are_numbered_through_when_centers_did_not(engine: Engine) -> N
     )
 
 
-def test_a_federation_needs_centers_with_the_same_columns(engine: Engine) -> None:
+def test_one_process_needs_centers_with_the_same_columns() -> None:
     with pytest.raises(CohortError, match="Give at least one"):
-        engine({})
+        InProcess([])
     with pytest.raises(CohortError, match=r"different numbers of covariates \(2, 3\)"):
-        engine({"A": COHORT, "B": simulated(5, 2)})
+        InProcess.from_cohorts({"A": COHORT, "B": simulated(5, 2)})
 
 
 def test_a_center_is_given_once() -> None:

@@ -82,6 +82,7 @@ def fit_text(fitted: FittedStudy) -> str:
         "versions": dict(fitted.versions),
         "command": fitted.command,
         "guarantee": _guarantee_record(fitted.guarantee),
+        "deployed": fitted.deployed,
     }
     lines = [f"{json.dumps(key)}: {_value_text(_plain(record[key]))}" for key in record]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -168,6 +169,7 @@ def _fitted(record: Mapping[str, Any], study: Study) -> FittedStudy:
         versions=record.get("versions", {}),
         command=record.get("command"),
         guarantee=_guarantee(record.get("guarantee")),
+        deployed=record.get("deployed", False),
     )
 
 

@@ -142,6 +142,7 @@ class FittedStudy:
     ledger: tuple[LedgerRow, ...] = ()
     command: str | None = None  # the command line that made this, for reproduction
     guarantee: Guarantee | None = None  # differential privacy, and then no inference
+    deployed: bool = False  # every center answered from a machine of its own
 
     @property
     def interval_ends(self) -> FloatArray:

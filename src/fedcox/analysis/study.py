@@ -13,6 +13,7 @@ from fedcox.analysis.study_faults import sentences
 from fedcox.analysis.study_rules import broken_rules
 from fedcox.analysis.study_tables import (
     About,
+    Attendance,
     Covariates,
     Grid,
     Model,
@@ -46,6 +47,7 @@ class Study(Table):
     model: Model = Model()
     solver: Solver = NewtonSolver()
     privacy: Privacy = Privacy()
+    attendance: Attendance = Attendance()
 
     _source: str = PrivateAttr(default="")
 
@@ -134,6 +136,8 @@ class Study(Table):
     def to_dict(self) -> dict[str, Any]:
         """The tables of the study file, defaults filled in, ready for JSON."""
         tables = self.model_dump(mode="json", exclude_none=True)
+        if not tables["attendance"]:
+            del tables["attendance"]
         coding = {"censored_value": self.schema.censored_value}
         tables["outcome"] = self.outcome.model_copy(update=coding).model_dump(exclude_none=True)
         tables["covariates"] = {entry.pop("name"): entry for entry in tables["covariates"]}

@@ -12,6 +12,7 @@ from fedcox.analysis.study_tables import (
     COVARIATES,
     SOLVERS,
     About,
+    Attendance,
     Differential,
     Grid,
     Model,
@@ -32,8 +33,18 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "grid": Grid,
     "model": Model,
     "privacy": Privacy,
+    "attendance": Attendance,
 }
-TABLE_NAMES = ("study", "outcome", "covariates", "grid", "model", "solver", "privacy")
+TABLE_NAMES = (
+    "study",
+    "outcome",
+    "covariates",
+    "grid",
+    "model",
+    "solver",
+    "privacy",
+    "attendance",
+)
 
 _NEEDED = {
     "string_type": "a text in quotes",

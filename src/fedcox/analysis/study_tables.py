@@ -248,3 +248,13 @@ class Privacy(Table):
     def _limit(self, given: int | None) -> int:
         default = PROTECTED if self.secure_sums else 0
         return default if given is None else given
+
+
+class Attendance(Table):
+    """`[attendance]`: how many centers must answer, and within how many seconds each time.
+
+    Without `needed` it is all of them. It matters where centers are on other machines.
+    """
+
+    needed: AtLeastOne | None = None
+    timeout: Positive | None = None

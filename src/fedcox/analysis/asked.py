@@ -1,0 +1,80 @@
+"""What will a study ask of a hospital? Every question by its name, and what leaves in words.
+
+A center that took a study answers these and no others, so the list is complete: questions that
+the solver asks only sometimes are on it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fedcox.analysis.study import Study
+from fedcox.analysis.study_tables import (
+    AdamSolver,
+    FedavgSolver,
+    LbfgsSolver,
+    NewtonSolver,
+    PrivateSolver,
+)
+
+_WORDS = {
+    "covariate sums": "the sum of every covariate, and how many values are known",
+    "covariate scatter": "sums of squares and products of the covariates",
+    "interval counts": "patients at risk and events, for every interval",
+    "longest follow-up": "the longest time of follow-up of any patient",
+    "last interval": "the last interval that any patient of any center reaches",
+    "distinct event times": "every time at which a patient had the event",
+    "gradient": "the loss and its slope, summed over the patients",
+    "diagonal": "the loss, its slope, and its curvature in each parameter",
+    "block": "the loss, its slope, and its curvature in every pair of covariates",
+    "hessian": "the loss, its slope, and its curvature in every pair of parameters",
+    "information": "the same as expected by the model, for standard errors",
+    "local steps": "parameters after some steps on this hospital's patients alone",
+    "clipped gradient": "a slope to which each patient adds little, with noise",
+    "clipped covariate moments": "means and spreads to which each adds little, with noise",
+}
+
+
+def asked_by(study: Study) -> dict[str, str]:
+    """Every question the study may ask, in about the order in which it does."""
+    return {name: _words(name) for name in (*_agreement(study), *_solver(study))}
+
+
+def _agreement(study: Study) -> Iterator[str]:
+    if isinstance(study.solver, PrivateSolver):
+        return
+    yield "covariate sums"
+    if study.grid.times is not None:
+        yield "distinct event times"
+    elif study.grid.horizon is None:
+        yield "last interval" if study.privacy.secure_sums else "longest follow-up"
+    yield "interval counts"
+    yield "covariate scatter"
+
+
+def _solver(study: Study) -> Iterator[str]:
+    solver = study.solver
+    if isinstance(solver, PrivateSolver):
+        if solver.standardise:
+            yield "clipped covariate moments"
+        yield "clipped gradient of a sample" if solver.sampling_rate < 1 else "clipped gradient"
+        return
+    if isinstance(solver, NewtonSolver):
+        yield from ("hessian", "gradient")
+    elif isinstance(solver, LbfgsSolver):
+        yield from (solver.scaling, "gradient")
+    elif isinstance(solver, FedavgSolver):
+        yield from ("diagonal", "local steps")
+    elif isinstance(solver, AdamSolver):
+        compressed = "" if solver.compression == "none" else "compressed "
+        batch = "" if solver.batch_size is None else " of a batch"
+        yield f"{compressed}gradient{batch}"
+    yield "information"
+
+
+def _words(name: str) -> str:
+    plain = name.removeprefix("compressed ")
+    for part in (" of a batch", " of a sample"):
+        if plain.endswith(part):
+            return f"{_WORDS[plain.removesuffix(part)]},{part}"
+    return _WORDS[plain]

@@ -1,0 +1,167 @@
+"""A federation whose finished rounds are on disk, so that a study can go on after a crash.
+
+The study itself is run again from its start: what it asks follows from the replies so far, so
+rounds that are on disk are answered from there, and the first that is not goes to the centers.
+The result is that of a run without the crash, to the last bit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fedcox.engines.codec.replies import decode_reply, encode_reply
+from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
+from fedcox.errors import MessageError
+from fedcox.federation.evidence import Evidence
+from fedcox.federation.ledger import Ledger, LedgerRow
+from fedcox.federation.masked_numbers import round_digest
+from fedcox.federation.query import AbstractQuery, Answer, Federation
+from fedcox.federation.study_check import evidence_of
+
+_VERSION = 1
+
+
+class Checkpointed:
+    """The same federation, with every round that was answered kept in `folder`.
+
+    A kept round is used where the same centers are asked the same questions. From the first
+    other round on, what was kept is deleted: the study took another way.
+    """
+
+    def __init__(self, federation: Federation, folder: Path, columns: int) -> None:
+        self._federation, self._folder, self._columns = federation, folder, columns
+        self._asked = 0
+        self._replayed: Evidence | None = None
+        self._live = False
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._federation.names
+
+    @property
+    def shows_centers(self) -> bool:
+        return self._federation.shows_centers
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._federation.ledger
+
+    def evidence(self) -> Evidence | None:
+        return self._federation.evidence() if self._live else self._replayed
+
+    def ask(self, query: AbstractQuery[Answer]) -> Answer:
+        answer: Answer = self.ask_together([query])[0]
+        return answer
+
+    def ask_together(
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        each: Sequence[AbstractQuery[Any]] = (),
+    ) -> list[Any]:
+        self._asked += 1
+        kept = None if self._live else self._kept(queries, each)
+        if kept is not None:
+            return kept
+        if not self._live:
+            self._live = True
+            self._forget_from(self._asked)
+        begun, mark = self.names, self.ledger.mark()
+        answers = self._federation.ask_together(queries, each)
+        if begun == self.names:
+            self._keep(queries, each, answers, self.ledger.since(mark))
+        else:  # a center was lost: the study begins anew among the others
+            self._forget_from(1)
+            self._asked = 0
+        return answers
+
+    def _keep(
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        each: Sequence[AbstractQuery[Any]],
+        answers: Sequence[Any],
+        rows: Sequence[LedgerRow],
+    ) -> None:
+        evidence = self._federation.evidence()
+        combined = answers[: len(queries)]
+        tree: dict[str, Tree] = {
+            "version": _VERSION,
+            "asked": _digest(queries, each),
+            "centers": list(self.names),
+            "replies": [encode_reply(q, a) for q, a in zip(queries, combined, strict=True)],
+            "each": [
+                {name: encode_reply(query, reply) for name, reply in by_center.items()}
+                for query, by_center in zip(each, answers[len(queries) :], strict=True)
+            ],
+            "transcript": None if evidence is None else evidence.transcript,
+            "ledger": [asdict(row) for row in rows],
+        }
+        _write(self._file(self._asked), to_bytes(tree))
+
+    def _kept(
+        self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]]
+    ) -> list[Any] | None:
+        """The replies of this round as they are on disk, if it is the same round."""
+        tree = self._record()
+        if tree is None or tree["asked"] != _digest(queries, each):
+            return None
+        if tree["centers"] != list(self.names):
+            return None
+        replies = [
+            decode_reply(query, told, self._columns)
+            for query, told in zip(queries, tree["replies"], strict=True)
+        ]
+        by_center = [
+            {name: decode_reply(query, told, self._columns) for name, told in parts.items()}
+            for query, parts in zip(each, tree["each"], strict=True)
+        ]
+        self._replayed = evidence_of([*queries, *each], tree["transcript"])
+        self.ledger.take_over([LedgerRow(**row) for row in tree["ledger"]])
+        return [*replies, *by_center]
+
+    def _record(self) -> dict[str, Any] | None:
+        file = self._file(self._asked)
+        if not file.exists():
+            return None
+        try:
+            tree = from_bytes(file.read_bytes())
+        except MessageError:
+            tree = None
+        if not isinstance(tree, dict) or tree.get("version") != _VERSION:
+            raise MessageError(
+                f"{file} is damaged, or of another version of fedcox.",
+                ["Begin the study anew: nothing of a round that was altered is used."],
+            )
+        return dict(tree)
+
+    def _forget_from(self, number: int) -> None:
+        for file in sorted(self._folder.glob("round-*.bin")):
+            if file >= self._file(number):
+                file.unlink()
+
+    def _file(self, number: int) -> Path:
+        return self._folder / f"round-{number:06d}.bin"
+
+
+def _digest(queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]]) -> bytes:
+    apart = b"%d" % len(queries)
+    return round_digest([apart, *(query.digest for query in [*queries, *each])])
+
+
+def _write(file: Path, content: bytes) -> None:
+    """On the disk, whole, before anyone goes on from it."""
+    part = file.with_name(f".{file.name}.part")
+    with part.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

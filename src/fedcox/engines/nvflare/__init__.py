@@ -1,0 +1,1 @@
+"""Centers on other machines, reached through NVIDIA FLARE."""

@@ -1,0 +1,71 @@
+"""Who brings bytes to the centers and back? The part that knows FLARE, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A center did not answer, and why as far as that is known."""
+
+    reason: str
+
+
+#: Told as soon as one center has answered, or will not.
+Heard = Callable[[str], None]
+
+
+class Line(Protocol):
+    """A line to every center that is connected."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The centers at the other end."""
+        ...
+
+    def call(
+        self, messages: Mapping[str, bytes], timeout: float, heard: Heard
+    ) -> dict[str, bytes | Silence]:
+        """Give each named center its message, all at once, and wait for each `timeout` s."""
+        ...
+
+
+class CollabLine:
+    """FLARE's Collab API: a call to each site, answered by the site's job process.
+
+    `sites` are the proxies that FLARE hands to the server's job.
+    """
+
+    def __init__(self, sites: Mapping[str, Any]) -> None:
+        self._sites = dict(sites)
+        self._threads = ThreadPoolExecutor(max_workers=max(1, len(self._sites)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._sites))
+
+    def call(
+        self, messages: Mapping[str, bytes], timeout: float, heard: Heard
+    ) -> dict[str, bytes | Silence]:
+        def one(name: str) -> bytes | Silence:
+            answer = self._one(name, messages[name], timeout)
+            heard(name)
+            return answer
+
+        return dict(zip(messages, self._threads.map(one, messages), strict=True))
+
+    def _one(self, name: str, message: bytes, timeout: float) -> bytes | Silence:
+        from nvflare.collab.api.exceptions import CollabCallError
+
+        try:
+            reply = self._sites[name](timeout=timeout).handle(message)
+        except CollabCallError as error:
+            # What the other side said is not passed on: it may be about its patients.
+            if error.cause_type == "TimeoutError":
+                return Silence(f"no answer within {timeout:g} seconds")
+            return Silence("the connection to it broke, or its process ended")
+        return reply if isinstance(reply, bytes) else Silence("its answer is not one of fedcox")

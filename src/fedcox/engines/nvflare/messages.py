@@ -1,0 +1,172 @@
+"""What every message between coordinator and center says besides its content.
+
+A message names the run it belongs to, its number in it, and its step; the answer says the same.
+So an answer that comes late, twice, or from an earlier run is known as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
+from fedcox.errors import MessageError
+
+#: Changes whenever a center of one version could misread a coordinator of another.
+PROTOCOL = 1
+
+Step = Literal[
+    "ping",
+    "hello",
+    "study",
+    "ask",
+    "masked",
+    "keys",
+    "shares",
+    "delivery",
+    "release",
+    "recovery",
+]
+#: Why a center does not answer: nothing but this, and names of rules, leaves it.
+Reason = Literal[
+    "waiting",
+    "busy",
+    "declined",
+    "version",
+    "study",
+    "file",
+    "changed",
+    "policy",
+    "budget",
+    "order",
+    "message",
+    "sum",
+    "fault",
+]
+REASONS: dict[str, str] = {
+    "waiting": "its data manager has not approved the study yet",
+    "busy": "an earlier job of the study has not ended there yet",
+    "declined": "its data manager has declined the study",
+    "version": "it runs another version of fedcox",
+    "study": "it cannot read the study as it was sent",
+    "file": "its file does not fit the study",
+    "changed": "its patients have changed since the study's first answer",
+    "policy": "its own policy refuses",
+    "budget": "its patients' privacy budget does not cover the study",
+    "order": "this is not what it agreed to be asked now",
+    "message": "it cannot use the message",
+    "sum": "it refuses to take part in this sum",
+    "fault": "something went wrong at the center",
+}
+
+
+@dataclass(frozen=True)
+class Heading:
+    """Which run, which message of it, which step."""
+
+    run: bytes
+    number: int
+    step: Step
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A center's no, in words that hold nothing of its patients."""
+
+    reason: Reason
+    rules: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        told = REASONS[self.reason]
+        return f"{told} ({', '.join(self.rules)})" if self.rules else told
+
+
+def request(heading: Heading, body: Tree) -> bytes:
+    """A message to a center."""
+    return to_bytes(_headed(heading, body))
+
+
+def answer(heading: Heading, body: Tree) -> bytes:
+    """A center's answer to the message of this heading."""
+    return to_bytes({**_headed(heading, body), "refused": None})
+
+
+def refusal(heading: Heading | None, refused: Refusal) -> bytes:
+    """A center's no; without a heading where the message could not be read that far."""
+    told: Tree = {"reason": refused.reason, "rules": list(refused.rules)}
+    where = Heading(b"", 0, "hello") if heading is None else heading
+    return to_bytes({**_headed(where, None), "refused": told})
+
+
+def read_request(message: bytes) -> tuple[Heading, Tree]:
+    """What a center was sent."""
+    tree = _fields(from_bytes(message), {"run", "number", "step", "body"})
+    return _heading(tree), tree["body"]
+
+
+def read_answer(message: bytes, asked: Heading) -> Tree | Refusal:
+    """What a center answered to the message of this heading."""
+    tree = _fields(from_bytes(message), {"run", "number", "step", "body", "refused"})
+    refused = tree["refused"]
+    if refused is not None:
+        return _refusal(_fields(refused, {"reason", "rules"}))
+    heading = _heading(tree)
+    if heading.run != asked.run:
+        raise MessageError("It is of another run.")
+    if heading != asked:
+        raise MessageError(
+            f"It answers message {heading.number} ({heading.step}), not {asked.number} "
+            f"({asked.step})."
+        )
+    body: Tree = tree["body"]
+    return body
+
+
+def table(tree: Tree, *fields: str) -> dict[str, Any]:
+    """A body that is a table of exactly these entries."""
+    return _fields(tree, set(fields))
+
+
+def texts(tree: Tree) -> dict[str, str]:
+    """A table of texts by name."""
+    if not isinstance(tree, dict) or not all(isinstance(text, str) for text in tree.values()):
+        raise MessageError("A table of texts is expected.")
+    return {name: str(text) for name, text in tree.items()}
+
+
+def names(tree: Tree) -> tuple[str, ...]:
+    """A list of names."""
+    if not isinstance(tree, list) or not all(isinstance(name, str) for name in tree):
+        raise MessageError("A list of names is expected.")
+    return tuple(map(str, tree))
+
+
+def _headed(heading: Heading, body: Tree) -> dict[str, Tree]:
+    return {"run": heading.run, "number": heading.number, "step": heading.step, "body": body}
+
+
+def _heading(tree: dict[str, Any]) -> Heading:
+    run, number, step = tree["run"], tree["number"], tree["step"]
+    known = isinstance(run, bytes) and type(number) is int and step in get_args(Step)
+    if not known:
+        raise MessageError("Its heading cannot be read.")
+    return Heading(run, number, step)
+
+
+def _refusal(tree: dict[str, Any]) -> Refusal:
+    rules = names(tree["rules"])
+    if tree["reason"] not in REASONS or len(rules) > 20 or not all(map(_is_rule, rules)):
+        raise MessageError("It refuses for a reason that is none of fedcox's.")
+    return Refusal(tree["reason"], rules)
+
+
+def _is_rule(text: str) -> bool:
+    return 0 < len(text) <= 60 and text.isprintable()
+
+
+def _fields(tree: Tree, expected: Collection[str]) -> dict[str, Any]:
+    if not isinstance(tree, dict) or set(tree) != set(expected):
+        raise MessageError(f"It must hold exactly: {', '.join(sorted(expected))}.")
+    return dict(tree)

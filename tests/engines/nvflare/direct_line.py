@@ -1,0 +1,134 @@
+"""A line without a network: messages go to sites in this process, and may be tampered with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedcox.engines.codec.tree import Tree
+from fedcox.engines.nvflare.hub import Hub
+from fedcox.engines.nvflare.line import Heard, Silence
+from fedcox.engines.nvflare.messages import PROTOCOL
+from fedcox.engines.nvflare.site import Invitation, Leaving, OpenStudy, Site
+from fedcox.engines.nvflare.switchboard import Switchboard, Watch
+from fedcox.federation.center import Center
+from fedcox.survival.cohort import Cohort
+
+#: What becomes of an answer: center, number of the call, the answer.
+Tamper = Callable[[str, int, bytes], bytes | Silence]
+
+
+@dataclass
+class DirectLine:
+    """Sites by name."""
+
+    sites: Mapping[str, Site]
+    tamper: Tamper = lambda name, call, answer: answer
+    calls: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.sites))
+
+    def call(
+        self, messages: Mapping[str, bytes], timeout: float, heard: Heard
+    ) -> dict[str, bytes | Silence]:
+        self.calls.append(tuple(messages))
+        found: dict[str, bytes | Silence] = {}
+        for name, message in messages.items():
+            found[name] = self.tamper(name, len(self.calls), self.sites[name].handle(message))
+            heard(name)
+        return found
+
+
+@dataclass
+class OpenDesk:
+    """Lets every study in, and asks nobody."""
+
+    study: OpenStudy
+    left: list[Leaving] = field(default_factory=list)
+    troubles: list[Exception] = field(default_factory=list)
+
+    def introduce(self) -> dict[str, str]:
+        return {"fedcox": "0", "identity": ""}
+
+    def open(self, invitation: Invitation) -> OpenStudy:
+        return self.study
+
+    def leaving(self, rows: Sequence[Leaving]) -> None:
+        self.left += rows
+
+    def trouble(self, error: Exception) -> None:
+        self.troubles.append(error)
+
+
+#: Everything that studies and tests of engines ask.
+ASKED = frozenset(
+    name + part
+    for name in (
+        "covariate sums",
+        "covariate scatter",
+        "interval counts",
+        "longest follow-up",
+        "last interval",
+        "distinct event times",
+        "patients and events",
+        "gradient",
+        "diagonal",
+        "block",
+        "hessian",
+        "information",
+        "local steps",
+        "compressed gradient",
+        "clipped gradient",
+    )
+    for part in ("", " of a batch", " of a batch of cells", " of a sample")
+)
+
+
+def hub_over(
+    cohorts: Mapping[str, Cohort],
+    *,
+    needed: int = 1,
+    tamper: Tamper = lambda name, call, answer: answer,
+    watch: Watch = lambda exchange: None,
+) -> Hub:
+    """A hub over one site for each cohort, each of which has taken the study."""
+    sites = {
+        name: Site(name, OpenDesk(OpenStudy(Center(name, cohort), ASKED, b"schema")))
+        for name, cohort in cohorts.items()
+    }
+    return hub_to(DirectLine(sites, tamper), needed=needed, watch=watch)
+
+
+def hub_to(line: DirectLine, *, needed: int = 1, watch: Watch = lambda exchange: None) -> Hub:
+    """Invite the sites of a line, and put a hub over them."""
+    board = Switchboard(line, needed=needed, timeout=60.0, watch=watch)
+    body: Tree = {
+        "protocol": PROTOCOL,
+        "version": "0",
+        "study": "",
+        "centers": list(line.names),
+        "identities": {},
+    }
+    patients = board.ask("study", dict.fromkeys(line.names, body), _patients)
+    cohorts = [_center(site).cohort for site in line.sites.values()]
+    (columns,) = {cohort.columns for cohort in cohorts}
+    # Cohorts cut from one table keep its numbers, as they do in one process.
+    numbers = np.sort(np.concatenate([cohort.number for cohort in cohorts]))
+    through = np.array_equal(numbers, np.arange(numbers.size))
+    return Hub(board, columns, None if through else patients)
+
+
+def _patients(_: str, told: Tree) -> int:
+    assert isinstance(told, dict)
+    patients = told["patients"]
+    assert isinstance(patients, int)
+    return patients
+
+
+def _center(site: Site) -> Center:
+    assert isinstance(site.desk, OpenDesk)
+    return site.desk.study.center

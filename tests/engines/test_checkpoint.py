@@ -1,0 +1,122 @@
+"""A study that is broken off and goes on: the bits of one that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedcox.analysis.fit import estimate
+from fedcox.engines.checkpoint import Checkpointed
+from fedcox.engines.in_process import InProcess
+from fedcox.engines.masked import Masked
+from fedcox.errors import MessageError
+from fedcox.federation.query import AbstractQuery, Federation
+from fedcox.solvers.newton import Newton
+from tests.engines.nvflare.direct_line import hub_over
+from tests.engines.nvflare.test_hub import SOLVERS, numbers, parts, plan, renumbered
+
+
+class CrashError(Exception):
+    """The process ends here."""
+
+
+class Crashing:
+    """A federation whose process ends at a round: before it is asked, or after the reply."""
+
+    def __init__(self, federation: Federation, at: int) -> None:
+        self._federation, self._at, self.asked = federation, at, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._federation, name)
+
+    def ask_together(
+        self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]] = ()
+    ) -> list[Any]:
+        self.asked += 1
+        if self.asked == self._at:
+            raise CrashError
+        return self._federation.ask_together(queries, each)
+
+
+def kept(federation: Any, folder: Path) -> Checkpointed:
+    return Checkpointed(federation, folder, columns=3)
+
+
+def same(found: list[Any], expected: list[Any]) -> bool:
+    """But for numbers that go to the centers: after a crash they need the setting again."""
+    for each in (found, expected):
+        each[4] = [replace(row, numbers_down=0, bytes_down=0) for row in each[4]]
+    return found == expected
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name != "compressed adam"])
+def test_broken_off_at_every_round_it_ends_at_the_same_bits(name: str, tmp_path: Path) -> None:
+    chosen = plan(SOLVERS[name])
+    whole = numbers(hub_over(parts()), chosen)
+    rounds = whole[-1]
+    for at in range(1, min(rounds, 9) + 1):
+        folder = tmp_path / str(at)
+        with pytest.raises(CrashError):
+            estimate(chosen, kept(Crashing(hub_over(parts()), at), folder))
+        again = Crashing(hub_over(parts()), 0)
+        assert same(numbers(kept(again, folder), chosen), whole)
+        assert again.asked == rounds - at + 1  # finished rounds are not asked again
+
+
+def test_a_finished_study_asks_nobody(tmp_path: Path) -> None:
+    chosen = plan(Newton())
+    whole = numbers(kept(hub_over(parts()), tmp_path), chosen)
+    again = Crashing(hub_over(parts()), 1)
+    assert numbers(kept(again, tmp_path), chosen) == whole
+
+
+def test_secure_sums_go_on_too(tmp_path: Path) -> None:
+    chosen = plan(Newton(), width=25.0, horizon=400.0)
+    federation = InProcess.from_cohorts(renumbered(parts((80, 80, 80))))
+    whole = estimate(chosen, Masked.around(federation))
+    with pytest.raises(CrashError):
+        estimate(chosen, kept(Crashing(Masked.around(federation), 4), tmp_path))
+    found = estimate(chosen, kept(Masked.around(federation), tmp_path))
+    assert found.solution.beta.tobytes() == whole.solution.beta.tobytes()
+    assert found.inference.covariance.tobytes() == whole.inference.covariance.tobytes()
+
+
+def test_rounds_of_other_centers_are_not_used(tmp_path: Path) -> None:
+    chosen = plan(Newton())
+    with pytest.raises(CrashError):
+        estimate(chosen, kept(Crashing(hub_over(parts()), 5), tmp_path))
+    fewer = {name: cohort for name, cohort in parts().items() if name != "center 00"}
+    again = Crashing(hub_over(fewer), 0)
+    found = numbers(kept(again, tmp_path), chosen)
+    assert found == numbers(hub_over(fewer), chosen)
+    assert again.asked == found[-1]
+
+
+def test_rounds_of_another_study_are_not_used(tmp_path: Path) -> None:
+    estimate(plan(Newton()), kept(hub_over(parts()), tmp_path))
+    other = plan(Newton(), width=40.0, horizon=None)
+    assert numbers(kept(hub_over(parts()), tmp_path), other) == numbers(
+        hub_over(parts()), other
+    )
+
+
+def test_a_half_written_round_is_not_there(tmp_path: Path) -> None:
+    chosen = plan(Newton())
+    with pytest.raises(CrashError):
+        estimate(chosen, kept(Crashing(hub_over(parts()), 4), tmp_path))
+    (tmp_path / ".round-000004.bin.part").write_bytes(b"half")
+    found = numbers(kept(hub_over(parts()), tmp_path), chosen)
+    assert same(found, numbers(hub_over(parts()), chosen))
+
+
+def test_a_damaged_round_is_told(tmp_path: Path) -> None:
+    chosen = plan(Newton())
+    estimate(chosen, kept(hub_over(parts()), tmp_path))
+    file = tmp_path / "round-000002.bin"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(MessageError):
+        estimate(chosen, kept(hub_over(parts()), tmp_path))
