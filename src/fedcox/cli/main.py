@@ -7,7 +7,9 @@ import sys
 import typer
 
 from fedcox.cli.audit import audit
+from fedcox.cli.center import center
 from fedcox.cli.check import check
+from fedcox.cli.coordinator import coordinator
 from fedcox.cli.demo import demo
 from fedcox.cli.doctor import doctor
 from fedcox.cli.evaluate import evaluate
@@ -28,12 +30,14 @@ app = typer.Typer(
 
     Start with `fedcox demo`. A study is one TOML file, the same for every hospital; each
     hospital checks its own file with `fedcox check`, and `fedcox fit` gives hazard ratios
-    over all of them.
+    over all of them. Between hospitals on machines of their own, `fedcox coordinator` and
+    `fedcox center` do the same.
     """,
 )
 for command in (demo, simulate, check, fit, predict, evaluate, audit, report, doctor):
     app.command()(command)
-app.add_typer(reproduce)
+for group in (coordinator, center, reproduce):
+    app.add_typer(group)
 
 
 def _version(value: bool) -> None:

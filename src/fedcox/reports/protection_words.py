@@ -54,7 +54,8 @@ def counts_words(fitted: FittedStudy) -> str:
 def ledger_words(fitted: FittedStudy, ledger: LedgerTable | None) -> list[str]:
     """What the list of replies does and does not say about privacy."""
     protection = protection_of(fitted)
-    said = [f"In this run every center was in one process, and {_REPLIES[protection]}"]
+    place = "answered from its own machine" if fitted.deployed else "was in one process"
+    said = [f"In this run every center {place}, and {_REPLIES[protection]}"]
     if ledger is not None and ledger.patient_level:
         said.append("Marked replies are not even sums: they are times of single patients.")
     said += _promised(fitted, protection)

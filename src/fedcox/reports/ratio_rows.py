@@ -127,7 +127,7 @@ def concordance_text(fitted: FittedStudy) -> str | None:
 
 def no_concordance_text(fitted: FittedStudy) -> str:
     """What keeps the concordance from being computed, if it was not the patients."""
-    if known_sizes(fitted.centers) is not None:
+    if known_sizes(fitted.centers) is not None and not fitted.deployed:
         return ""
     return "not computed: it compares patients of different centers"
 

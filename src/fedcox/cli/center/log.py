@@ -1,0 +1,44 @@
+"""`fedcox center log`: what has left this hospital."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedcox.cli.center.start import CenterHome
+
+
+def log(folder: CenterHome = Path("center")) -> None:
+    """Show every reply that left this hospital: when, for which study, how protected.
+
+    The file itself is FOLDER/ledger.jsonl, one reply a line.
+
+    Example: fedcox center log
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedcox.deployment.center_folder import CenterFolder
+    from fedcox.deployment.followed_file import FollowedFile
+
+    home, console = CenterFolder.read(folder), Console()
+    rows = FollowedFile(home.ledger, from_start=True).rows()
+    if not rows:
+        console.print("Nothing has left this hospital.")
+        return
+    table = Table(title=f"What left {home.name}", title_justify="left")
+    for title in ("time", "study", "question"):
+        table.add_column(title)
+    for title in ("numbers", "protection", "smallest group", "epsilon"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        group, epsilon = row["smallest_group"], row["epsilon"]
+        table.add_row(
+            row["time"],
+            row["study"],
+            row["question"],
+            f"{row['numbers']:,}",
+            row["protection"],
+            "" if group is None else f"{group:,}",
+            "" if epsilon is None else f"{epsilon:g}",
+        )
+    console.print(table)

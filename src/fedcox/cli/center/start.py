@@ -1,0 +1,117 @@
+"""`fedcox center start`: take part in studies for as long as this runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedcox.deployment.approval import Approvals, Request
+    from fedcox.deployment.center_folder import CenterFolder
+
+_PAUSE = 0.5
+
+CenterHome = Annotated[
+    Path, typer.Option("--folder", metavar="FOLDER", help="This center's folder.")
+]
+
+
+def start(
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data", metavar="FILE", help="This hospital's patients: CSV or Parquet."
+        ),
+    ],
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="This hospital's own limits (policy.toml). The word default stands for the "
+            "default limits, none for no limits.",
+        ),
+    ],
+    folder: CenterHome = Path("center"),
+    approve: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODE", help="Approve the study of this code beforehand; repeat."),
+    ] = None,
+) -> None:
+    """Connect to the coordinator and answer studies that are approved here.
+
+    It opens no port: this machine calls the coordinator. Each new study is shown before its
+    first question and asked about; without a terminal, approve it with --approve CODE or
+    `fedcox center approve CODE`. Ctrl-C ends it.
+
+    Example: fedcox center start --data patients.csv --policy policy.toml
+    """
+    from rich.console import Console
+
+    from fedcox.deployment import client
+    from fedcox.deployment.approval import Approvals
+    from fedcox.deployment.center_folder import CenterFolder
+    from fedcox.deployment.center_start import prepare
+    from fedcox.errors import DeploymentError
+
+    home = CenterFolder.read(folder)
+    prepare(home, data, policy, approve or [])
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{home.name}[/] connects to {home.host}:{home.port}. Ctrl-C ends it.")
+    watched = _Watched(home, Approvals(home.pending, home.approved), console)
+    process = client.run(home)
+    try:
+        while process.poll() is None:
+            watched.look()
+            time.sleep(_PAUSE)
+    except KeyboardInterrupt:
+        console.print("Stopped.")
+        return
+    finally:
+        client.stop(home)
+    raise DeploymentError(
+        "The connection ended by itself.",
+        [client.why_not_connected(home) or f"See {home.log}, and start it again."],
+    )
+
+
+class _Watched:
+    """What happens at a center, as lines on its terminal."""
+
+    def __init__(self, home: CenterFolder, approvals: Approvals, console: Console) -> None:
+        from fedcox.deployment.followed_file import FollowedFile
+
+        self._approvals, self._console = approvals, console
+        self._ledger, self._trouble = FollowedFile(home.ledger), FollowedFile(home.trouble)
+        self._shown: set[str] = set()
+
+    def look(self) -> None:
+        for request in self._approvals.waiting():
+            if request.code not in self._shown:
+                self._shown.add(request.code)
+                self._ask(request)
+        for row in self._ledger.rows():
+            self._console.print(
+                f"{row['time'][11:19]} answered “{row['study']}”: {row['question']}, "
+                f"{row['numbers']:,} numbers, protection: {row['protection']}.",
+                markup=False,
+            )
+        for line in self._trouble.lines():
+            self._console.print(line, markup=False, style="yellow")
+
+    def _ask(self, request: Request) -> None:
+        from fedcox.deployment.study_words import request_lines
+
+        self._console.rule("A study asks to take part")
+        for line in request_lines(request):
+            self._console.print(line, markup=False, soft_wrap=True)
+        if sys.stdin.isatty():
+            approved = typer.confirm("Approve it?", default=False)
+            self._approvals.decide(request.code, approve=approved)
+        else:
+            self._console.print(f"Approve it with: fedcox center approve {request.code}")

@@ -1,0 +1,187 @@
+"""`fedcox coordinator run`: a study over the hospitals that are connected."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedcox.cli.patient_files import StudyFile
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedcox.analysis.study import Study
+    from fedcox.deployment.coordinator_folder import CoordinatorFolder
+    from fedcox.deployment.jobs import Session
+    from fedcox.deployment.run_folder import RunFolder
+
+_PAUSE = 0.2
+#: Seconds between looks at the server, where the run itself says nothing.
+_LOOK = 3.0
+
+
+def run(
+    study: StudyFile,
+    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="The coordinator's folder.")
+    ] = Path("coordinator"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was broken off.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a run that is there already.")
+    ] = False,
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="MINUTES", help="How long to wait for hospitals to connect and approve."
+        ),
+    ] = 60.0,
+    pings: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Empty rounds first, to see how long the line takes."
+        ),
+    ] = 0,
+) -> None:
+    """Run a study over the hospitals and write RUN/ as `fedcox fit` does.
+
+    The server must run (`fedcox coordinator start`). Hospitals that are not connected are
+    waited for, and each must approve the study once. After a crash of this machine, of the
+    server or of a hospital, say the same with --resume: rounds that were finished are not
+    asked again.
+
+    Example: fedcox coordinator run study.toml --out run
+    """
+    from fedcox.analysis.study import Study
+    from fedcox.cli.fit import show
+    from fedcox.deployment.coordinator_folder import CoordinatorFolder
+    from fedcox.deployment.run_start import begin, deliver
+    from fedcox.reports.run_folder import check_run_folder, read_run
+
+    check_run_folder(out, overwrite=overwrite)
+    plan, home = Study.read(study), CoordinatorFolder.read(folder)
+    command = shlex.join(["fedcox", *sys.argv[1:]])
+    kept = begin(
+        home,
+        plan,
+        command,
+        resume=resume,
+        overwrite=overwrite,
+        wait=60.0 * wait,
+        pings=pings,
+    )
+    _watch(home, plan, kept, 60.0 * wait)
+    deliver(kept, out, overwrite=overwrite)
+    show(read_run(out), out / "report.html")
+
+
+def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -> None:
+    """Bring the study to the server, show how it goes, and raise why it stopped."""
+    from rich.console import Console
+
+    from fedcox.deployment import jobs
+    from fedcox.deployment.run_start import needed_centers
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    needed = needed_centers(home, plan)
+    with jobs.session(home) as line:
+        _wait_for_centers(home, line, needed, wait, console)
+        job = line.submit(kept.path.name, needed)
+        try:
+            _follow(home, line, job, kept, _Shown(console))
+        except KeyboardInterrupt:
+            line.abort(job)
+            console.print("Stopped. Say the same with --resume to go on from the last round.")
+            raise typer.Exit(130) from None
+    failure = kept.failure()
+    if failure is not None:
+        raise failure
+
+
+def _follow(
+    home: CoordinatorFolder, line: Session, job: str, kept: RunFolder, shown: _Shown
+) -> None:
+    """Show the progress of a run until it ends."""
+    from fedcox.deployment.followed_file import FollowedFile
+    from fedcox.deployment.run_start import ended
+
+    progress, looked = FollowedFile(kept.progress), time.monotonic()
+    while True:
+        told = progress.rows()
+        for each in told:
+            shown.line(each)
+        if told and told[-1]["kind"] in ("done", "failed"):
+            return
+        if not told and time.monotonic() > looked + _LOOK:
+            looked = time.monotonic()
+            if ended(home, line, job, kept):
+                return
+        time.sleep(_PAUSE)
+
+
+def _wait_for_centers(
+    home: CoordinatorFolder, line: Session, needed: int, wait: float, console: Console
+) -> None:
+    from fedcox.errors import CentersMissingError
+
+    end, told = time.monotonic() + wait, None
+    while True:
+        connected = line.connected()
+        missing = [name for name in home.centers if name not in connected]
+        if connected != told:
+            console.print(f"Connected: {', '.join(connected) or 'nobody yet'}.")
+            if len(connected) < needed:
+                console.print(f"Waiting for {', '.join(missing)}.")
+            told = connected
+        if len(connected) >= needed:
+            return
+        if time.monotonic() > end:
+            raise CentersMissingError(
+                f"{len(connected)} centers are connected, and the study needs {needed}.",
+                [f"{name} is not connected." for name in missing],
+            )
+        time.sleep(1.0)
+
+
+class _Shown:
+    """The progress of a run as lines on a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._waiting: dict[str, str] = {}
+        self._asked = 0
+
+    def line(self, told: dict[str, Any]) -> None:
+        if told["kind"] == "code":
+            self._console.print(f"The code by which hospitals approve it: {told['code']}")
+        elif told["kind"] == "waiting":
+            for name, reason in sorted(told["reasons"].items()):
+                if self._waiting.get(name) != reason:
+                    self._console.print(f"Waiting for {name}: {reason}.", markup=False)
+            self._waiting = told["reasons"]
+        elif told["kind"] == "exchange":
+            self._exchange(told)
+
+    def _exchange(self, told: dict[str, Any]) -> None:
+        if told["step"] != "study":  # those that wait are told as such, others in the error
+            for name, reason in sorted(told["lost"].items()):
+                self._console.print(f"{name} is lost: {reason}.", style="yellow")
+        slowest = max(told["seconds"].values(), default=0.0)
+        if told["step"] == "ping":
+            self._console.print(f"Empty round: all answered in {slowest:.3f} s.")
+        if not told["questions"]:
+            return
+        self._asked += 1
+        answered = sorted(set(told["seconds"]) - set(told["lost"]))
+        self._console.print(
+            f"Round {self._asked}, {', '.join(told['questions'])}: {', '.join(answered)} "
+            f"answered in {slowest:.2f} s.",
+            markup=False,
+        )

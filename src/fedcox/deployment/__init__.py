@@ -1,0 +1,1 @@
+"""How a study runs between hospitals: start-up kits, processes, jobs, folders."""

@@ -1,0 +1,76 @@
+"""Has the hospital's data manager approved this study? Files that two processes share.
+
+The job's process writes down what a study would ask; the data manager's answer is a file beside
+it. A study that was approved stays so until its file is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+
+from fedcox.analysis.atomic_file import write_atomically
+from fedcox.errors import InputError
+
+
+@dataclass(frozen=True)
+class Request:
+    """A study that waits for the data manager's word."""
+
+    code: str
+    name: str
+    study: str  # the study file's text
+    centers: tuple[str, ...]
+    fingerprints: dict[str, str]
+    received: str
+
+
+class Approvals:
+    """The studies that were shown, approved and declined, in a center's folder."""
+
+    def __init__(self, pending: Path, approved: Path) -> None:
+        self._pending, self._approved = pending, approved
+
+    def ask(self, request: Request) -> None:
+        """Put a study where the data manager sees it."""
+        self._pending.mkdir(mode=0o700, parents=True, exist_ok=True)
+        text = json.dumps(asdict(request), indent=1, ensure_ascii=False)
+        write_atomically(self._pending / f"{request.code}.json", text + "\n")
+
+    def waiting(self) -> list[Request]:
+        """What nobody has decided about, oldest first."""
+        found = [request for request in self._requests() if self.decision(request.code) is None]
+        return sorted(found, key=lambda request: request.received)
+
+    def decision(self, code: str) -> bool | None:
+        """Approved, declined, or nobody has said."""
+        if (self._approved / f"{code}.approved").exists():
+            return True
+        return False if (self._approved / f"{code}.declined").exists() else None
+
+    def decide(self, code: str, *, approve: bool) -> None:
+        """The data manager's word; the latest counts."""
+        self._approved.mkdir(mode=0o700, parents=True, exist_ok=True)
+        yes, no = (self._approved / f"{code}.{word}" for word in ("approved", "declined"))
+        given, other = (yes, no) if approve else (no, yes)
+        other.unlink(missing_ok=True)
+        write_atomically(
+            given, datetime.now().astimezone().isoformat(timespec="seconds") + "\n"
+        )
+
+    def find(self, code: str) -> Request | None:
+        """A study that was shown, by its code."""
+        return next((each for each in self._requests() if each.code == code), None)
+
+    def _requests(self) -> Iterator[Request]:
+        for file in sorted(self._pending.glob("*.json")):
+            try:
+                told = json.loads(file.read_text(encoding="utf-8"))
+                yield Request(**{**told, "centers": tuple(told["centers"])})
+            except (ValueError, TypeError, KeyError) as error:
+                raise InputError(
+                    f"{file} cannot be read.", ["Delete it; the study is shown again."]
+                ) from error

@@ -1,0 +1,31 @@
+"""What FLARE runs at a center: every message goes to the site, and only the server may send."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import collab
+
+from fedcox.deployment.center_folder import CenterFolder
+from fedcox.deployment.hospital_desk import HospitalDesk
+from fedcox.engines.nvflare.messages import Refusal, refusal
+from fedcox.engines.nvflare.site import Site
+
+
+class CenterJob:
+    """One object per job; the patients are read once and stay in memory until it ends."""
+
+    def __init__(self) -> None:
+        self._site: Site | None = None
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def handle(self, message: bytes, context: Any = None) -> bytes:
+        """Answer one message of the coordinator."""
+        # FLARE lets the centers of a job call each other; here nobody but the server asks.
+        if context is None or context.caller != context.server.name:
+            return refusal(None, Refusal("order"))
+        if self._site is None:
+            folder = CenterFolder.read(Path(context.workspace.get_root_dir()).parent)
+            self._site = Site(folder.name, HospitalDesk(folder))
+        return self._site.handle(message)

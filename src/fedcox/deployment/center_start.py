@@ -1,0 +1,40 @@
+"""What is looked at before a center connects: certificate, file, policy; all faults at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedcox.analysis.admission import read_policy
+from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
+from fedcox.deployment.study_code import read_code
+from fedcox.errors import DeploymentError, InputError
+
+if TYPE_CHECKING:
+    from fedcox.deployment.center_folder import CenterFolder
+
+
+def prepare(home: CenterFolder, data: Path, policy: str, approved: Sequence[str]) -> None:
+    """Check what the center is started with, and leave it for the processes of its jobs."""
+    home.check_certificate(datetime.now(UTC))
+    faults, codes = [], []
+    if not data.is_file():
+        faults.append(f"--data {data}: there is no such file.")
+    if policy != NO_LIMITS:
+        try:
+            read_policy(policy)
+        except InputError as error:
+            faults += [f"--policy: {error.subject}", *error.faults]
+    for text in approved:
+        try:
+            codes.append(read_code(text))
+        except InputError as error:
+            faults.append(f"--approve: {error.subject} {' '.join(error.faults)}")
+    if faults:
+        raise DeploymentError("The center cannot be started like this.", faults)
+    # Jobs run in other folders than this command.
+    file = policy if policy in (NO_LIMITS, "default") else str(Path(policy).resolve())
+    CenterSettings(str(data.resolve()), file, tuple(codes)).write(home.settings)
+    home.write_rules()

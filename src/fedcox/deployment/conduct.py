@@ -1,0 +1,185 @@
+"""One study between hospitals, from the first message to the report.
+
+It runs in the server's job process and talks to the rest by files of the run's folder.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fedcox.analysis.fit import fit
+from fedcox.analysis.study import Study
+from fedcox.deployment.invitation import Joined, Waiting, identities, invite
+from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.study_code import study_code
+from fedcox.engines.checkpoint import Checkpointed
+from fedcox.engines.nvflare.hub import Hub
+from fedcox.engines.nvflare.line import Line
+from fedcox.engines.nvflare.switchboard import Exchange, Switchboard
+from fedcox.errors import FedcoxWarning, InputError, StudyError
+from fedcox.reports.run_folder import write_run
+from fedcox.solvers.solver import Step
+
+if TYPE_CHECKING:
+    from fedcox.analysis.fitted import FittedStudy
+    from fedcox.federation.query import Federation
+    from fedcox.privacy.identity import PublicIdentity
+
+#: Seconds for a round, where the study names none.
+TIMEOUT = 300.0
+#: Seconds that the process of a job that was broken off has to end.
+_PATIENCE = 60.0
+
+
+def conduct(
+    run: RunFolder,
+    line: Line,
+    centers: Sequence[str],
+    *,
+    command: str | None = None,
+    pings: int = 0,
+    wait: float = 3600.0,
+    pause: float = 2.0,
+) -> None:
+    """Run the study of this folder; how it ends is left there.
+
+    `centers` are all that were invited. Those whose data managers have not approved the study
+    are asked again every `pause` seconds, for `wait` seconds. Before that come `pings` empty
+    rounds, which show how long the line itself takes.
+    """
+    with run.alone(_PATIENCE):
+        run.error.unlink(missing_ok=True)
+        try:
+            fitted = _conducted(run, line, centers, pings, Waiting(run, wait, pause))
+            write_run(
+                replace(fitted, command=command, deployed=True), run.result, overwrite=True
+            )
+        except InputError as error:
+            run.fail(error)
+            run.tell("failed")
+        except Exception:
+            run.fail(InputError("Something went wrong at the coordinator; see its server.log."))
+            run.tell("failed")
+            raise
+        else:
+            run.tell("done")
+
+
+def _conducted(
+    run: RunFolder, line: Line, centers: Sequence[str], pings: int, waiting: Waiting
+) -> FittedStudy:
+    study = Study.read(run.study)
+    _check_batches(study)
+    board = _switchboard(run, study, line, centers)
+    for _ in range(pings):
+        board.ask("ping", dict.fromkeys(board.names, None), lambda name, told: None)
+    known = identities(run, board) if study.privacy.secure_sums else {}
+    code = study_code(study, centers, known)
+    run.tell("code", code=code, centers=list(board.names))
+    joined = invite(study, board, centers, known, waiting)
+    try:
+        federation = _federation(study, board, code, known, joined)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FedcoxWarning)  # the fit's notices hold them
+            return fit(
+                study,
+                _kept(run, study, federation, joined),
+                lambda step: _tell_step(run, step),
+            )
+    finally:
+        if study.privacy.secure_sums:
+            run.leave_out(board.without)
+
+
+def _check_batches(study: Study) -> None:
+    """Under masks nobody may know how many patients a center has, so none can be numbered."""
+    if study.privacy.secure_sums and getattr(study.solver, "batch_size", None) is not None:
+        raise StudyError(
+            "Batches of patients cannot be drawn over hospitals under secure sums.",
+            ["Leave batch_size out of [solver], so that every step is over all patients."],
+        )
+
+
+def _switchboard(
+    run: RunFolder, study: Study, line: Line, centers: Sequence[str]
+) -> Switchboard:
+    needed = study.attendance.needed
+    board = Switchboard(
+        line,
+        needed=len(centers) if needed is None else needed,
+        timeout=study.attendance.timeout or TIMEOUT,
+        watch=lambda exchange: _tell(run, exchange),
+    )
+    for name in sorted(set(centers) - set(line.names)):
+        board.drop(name, "it is not connected")
+    for name in run.left_out():
+        board.drop(name, "the run went on without it, and sums with it would give it away")
+    board.check_number()
+    return board
+
+
+def _federation(
+    study: Study,
+    board: Switchboard,
+    code: str,
+    known: Mapping[str, str],
+    joined: Mapping[str, Joined],
+) -> Federation:
+    if not study.privacy.secure_sums:
+        counted = {name: each.patients for name, each in joined.items()}
+        patients = {name: number for name, number in counted.items() if number is not None}
+        whole = len(patients) == len(counted)
+        return Hub(board, len(study.schema.encoded_names), patients if whole else None)
+    from fedcox.engines.masked import Masked
+    from fedcox.engines.nvflare.carrier import SwitchboardCarrier
+
+    follows = any(each.follows for each in joined.values())
+    return Masked(code, _public(known), SwitchboardCarrier(board), following=follows)
+
+
+def _kept(
+    run: RunFolder, study: Study, federation: Federation, joined: Mapping[str, Joined]
+) -> Federation:
+    """The federation with every finished round on disk, where that is of use."""
+    if _begins_anew(study, joined):
+        shutil.rmtree(run.checkpoint, ignore_errors=True)
+        return federation
+    return Checkpointed(federation, run.checkpoint, len(study.schema.encoded_names))
+
+
+def _begins_anew(study: Study, joined: Mapping[str, Joined]) -> bool:
+    """Whether a run that was broken off is asked again from its first question.
+
+    Centers that follow the study expect it so, and what a center answered before counts once.
+    Where gradients are compressed, a center's next reply depends on what it has not sent yet,
+    and that ended with its process.
+    """
+    compressed = getattr(study.solver, "compression", "none") != "none"
+    return compressed or any(each.follows for each in joined.values())
+
+
+def _public(known: Mapping[str, str]) -> dict[str, PublicIdentity]:
+    from fedcox.privacy.identity import PublicIdentity
+
+    return {name: PublicIdentity.from_text(text) for name, text in known.items()}
+
+
+def _tell(run: RunFolder, exchange: Exchange) -> None:
+    run.tell(
+        "exchange",
+        number=exchange.number,
+        step=exchange.step,
+        questions=list(exchange.questions),
+        seconds=dict(exchange.seconds),
+        lost=dict(exchange.lost),
+    )
+
+
+def _tell_step(run: RunFolder, step: Step) -> None:
+    loss = step.loss if math.isfinite(step.loss) else None  # under noise nobody asks for it
+    run.tell("step", loss=loss, decrement=step.decrement)

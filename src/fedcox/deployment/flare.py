@@ -1,0 +1,20 @@
+"""The engine's modules, loaded late, or words on how to install them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from fedcox.errors import InputError
+
+
+def flare_module(name: str) -> Any:
+    """A module of NVFLARE by its full name; the package has no types."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "Running a study between hospitals needs the package 'nvflare' 2.9, "
+            "which is not installed.",
+            ['Install it with: pip install "fedcox[federated]"'],
+        ) from error

@@ -1,0 +1,74 @@
+"""What the engine's client may be asked to do in a hospital, whoever asks.
+
+The engine lets its server say whether a request needs authorization at a site, and gives
+every right to a role of the name "super": its own rules hold against an honest server only. One
+of the requests prints any file of the machine. Here the requests that no study needs are taken
+out before the client connects, and rights are given by what is asked, never by who is said to
+ask.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from fedcox.deployment.flare import flare_module
+
+# To begin, watch and end a job.
+_REQUESTS = frozenset(
+    {
+        "AbortAppProcessor",
+        "AbortTaskProcessor",
+        "CancelResourceProcessor",
+        "CheckResourceProcessor",
+        "ClientStatusProcessor",
+        "DeployProcessor",
+        "NotifyJobStatusProcessor",
+        "ScopeInfoProcessor",
+        "StartJobProcessor",
+    }
+)
+_COMMANDS = frozenset({"AbortCommand", "AbortTaskCommand", "ByeCommand", "CheckStatusCommand"})
+_CATEGORIES = frozenset({"manage_job", "view"})
+
+
+def guard_client() -> None:
+    """For the process that stays connected."""
+    _hide_error_texts()
+    known = flare_module("nvflare.private.fed.client.client_req_processors")
+    _keep(known.ClientRequestProcessors.request_processors, _REQUESTS)
+    authz = flare_module("nvflare.fuel.sec.authz")
+    # The first authorizer stays; the engine's own, which obeys "super", comes too late.
+    authz.AuthorizationService.initialize(_authorizer(authz))
+
+
+def guard_job() -> None:
+    """For the process of one study."""
+    _hide_error_texts()
+    known = flare_module("nvflare.private.fed.client.admin_commands")
+    _keep(known.AdminCommands.commands, _COMMANDS)
+
+
+def _hide_error_texts() -> None:
+    # The engine then sends the kind of an exception, never its words.
+    os.environ["NVFLARE_SECURE_LOGGING"] = "true"
+
+
+def _keep(known: list[Any], wanted: frozenset[str]) -> None:
+    kept = [each for each in known if type(each).__name__ in wanted]
+    if {type(each).__name__ for each in kept} != wanted:
+        raise RuntimeError("this version of the engine handles other requests than known here")
+    known[:] = kept
+
+
+def _authorizer(authz: Any) -> Any:
+    categories: dict[str, str] = flare_module("nvflare.security.security").COMMAND_CATEGORIES
+
+    class ByRequest(authz.Authorizer):  # type: ignore[misc]  # the engine has no types
+        def authorize(self, ctx: Any) -> tuple[bool, str]:
+            # A job is brought under the right to submit one.
+            right = "" if ctx is None else ctx.right
+            allowed = right == "submit_job" or categories.get(right) in _CATEGORIES
+            return (True, "") if allowed else (False, "not allowed at this center")
+
+    return ByRequest("fedcox")

@@ -1,0 +1,244 @@
+"""A hospital's side of a study: approval, the patients' file, and what may leave."""
+
+from __future__ import annotations
+
+import json
+import math
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedcox.analysis.admission import policy_faults, read_policy
+from fedcox.analysis.asked import asked_by
+from fedcox.analysis.study import Study
+from fedcox.deployment.approval import Approvals, Request
+from fedcox.deployment.study_code import schema_digest, study_code, study_digest
+from fedcox.engines.nvflare.messages import Refusal
+from fedcox.engines.nvflare.site import (
+    Invitation,
+    Leaving,
+    NotNowError,
+    OpenStudy,
+    rules_in,
+)
+from fedcox.errors import BudgetError, InputError, RefusedError, StudyError
+from fedcox.federation.center import Center
+from fedcox.privacy.study_memory import StudyMemory
+
+if TYPE_CHECKING:
+    from fedcox.data.encoding import LoadedCohort
+    from fedcox.deployment.center_folder import CenterFolder
+    from fedcox.federation.masked_center import MaskedCenter
+    from fedcox.federation.noised_replies import NoisedReplies
+    from fedcox.privacy.gate import Gate
+    from fedcox.privacy.identity import Identity, PublicIdentity
+
+#: In place of a policy: nothing is refused, as for patients that are no secret.
+NO_LIMITS = "none"
+
+
+@dataclass(frozen=True)
+class CenterSettings:
+    """What `fedcox center start` was given: the patients' file and the hospital's policy."""
+
+    data: str
+    policy: str
+    approved: tuple[str, ...] = ()
+
+    def write(self, file: Path) -> None:
+        file.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, file: Path) -> CenterSettings:
+        told = json.loads(file.read_text(encoding="utf-8"))
+        return cls(told["data"], told["policy"], tuple(told["approved"]))
+
+
+class HospitalDesk:
+    """Decides for one hospital, and keeps its ledger."""
+
+    def __init__(self, folder: CenterFolder) -> None:
+        self._folder = folder
+        self._settings = CenterSettings.read(folder.settings)
+        self._approvals = Approvals(folder.pending, folder.approved)
+        self._study = ""
+        self._memory: StudyMemory | None = None
+
+    def close(self) -> None:
+        """Let another process answer the study; one that ends does this by itself."""
+        if self._memory is not None:
+            self._memory.close()
+
+    def introduce(self) -> dict[str, str]:
+        return {"fedcox": version("fedcox"), "identity": self._identity().public.to_text()}
+
+    def open(self, invitation: Invitation) -> OpenStudy:
+        study = self._read_study(invitation)
+        code = study_code(study, invitation.centers, invitation.identities)
+        self._check_approval(study, code, invitation)
+        self._study = study.name
+        loaded = self._patients(study)
+        memory = self._remembered(study)
+        memory.bind(loaded.cohort)
+        gate = self._gate(study, loaded, len(invitation.centers), memory)
+        private = study.privacy.differential is not None
+        noise = self._noise(study, gate, memory) if private else None
+        center = Center(
+            self._folder.name, loaded.cohort, loaded.dropped, gate=gate, noise=noise
+        )
+        masked = None
+        if study.privacy.secure_sums:
+            masked = self._masked(study, center, code, invitation, memory)
+        return OpenStudy(
+            center, frozenset(asked_by(study)), schema_digest(study), masked, private
+        )
+
+    def leaving(self, rows: Sequence[Leaving]) -> None:
+        self._note(self._folder.ledger, [{"study": self._study, **asdict(row)} for row in rows])
+
+    def trouble(self, error: Exception) -> None:
+        """Into the hospital's own log: words for a refusal, the whole trace for a fault."""
+        if isinstance(error, InputError):
+            told = "\n".join([error.subject, *(f"  {fault}" for fault in error.faults)])
+        else:
+            told = "".join(traceback.format_exception(error))
+        with self._folder.trouble.open("a", encoding="utf-8") as file:
+            file.write(f"{_now()} {told.rstrip()}\n")
+
+    def _read_study(self, invitation: Invitation) -> Study:
+        if invitation.version != version("fedcox"):
+            self.trouble(
+                InputError(
+                    f"The coordinator runs fedcox {invitation.version}, this center "
+                    f"{version('fedcox')}; they must be the same."
+                )
+            )
+            raise NotNowError(Refusal("version"))
+        if self._folder.name not in invitation.centers:
+            raise NotNowError(Refusal("order"))
+        try:
+            return Study.parse(invitation.study, source="the study as it was sent")
+        except StudyError as error:
+            self.trouble(error)
+            raise NotNowError(Refusal("study")) from error
+
+    def _check_approval(self, study: Study, code: str, invitation: Invitation) -> None:
+        decision = self._approvals.decision(code)
+        if code in self._settings.approved or decision is True:
+            return
+        if decision is False:
+            raise NotNowError(Refusal("declined"))
+        if self._approvals.find(code) is None:
+            self._approvals.ask(
+                Request(
+                    code,
+                    study.name,
+                    study.source,
+                    tuple(sorted(invitation.centers)),
+                    self._fingerprints(invitation),
+                    _now(),
+                )
+            )
+        raise NotNowError(Refusal("waiting"))
+
+    def _fingerprints(self, invitation: Invitation) -> dict[str, str]:
+        if not invitation.identities:
+            return {}
+        return {name: each.fingerprint for name, each in _known(invitation).items()}
+
+    def _remembered(self, study: Study) -> StudyMemory:
+        folder = self._folder.memory / study_digest(study)
+        if self._memory is None or self._memory.folder != folder:
+            self.close()
+            self._memory = StudyMemory(folder)
+        return self._memory
+
+    def _patients(self, study: Study) -> LoadedCohort:
+        from fedcox.data.cohort_file import read_cohort
+
+        return read_cohort(Path(self._settings.data), study.schema, center=self._folder.name)
+
+    def _gate(
+        self, study: Study, loaded: LoadedCohort, centers: int, memory: StudyMemory
+    ) -> Gate | None:
+        if self._settings.policy == NO_LIMITS:
+            return None
+        from fedcox.privacy.gate import Gate
+
+        policy = read_policy(self._settings.policy)
+        faults = policy_faults(study, policy, loaded.cohort, centers=centers)
+        if faults:
+            refused = RefusedError("The hospital's policy does not allow this study.", faults)
+            self.trouble(refused)
+            raise NotNowError(Refusal("policy", rules_in(refused)))
+        return Gate(policy, memory)
+
+    def _noise(self, study: Study, gate: Gate | None, memory: StudyMemory) -> NoisedReplies:
+        from fedcox.analysis.private_fit import differential
+        from fedcox.federation.noised_replies import NoisedReplies
+        from fedcox.privacy.budget import Budget
+
+        private = differential(study)
+        limits = None if gate is None else gate.policy.differential_privacy
+        if limits is None or limits.epsilon is None or limits.delta is None:
+            raise BudgetError(
+                "No policy says how much these patients may spend in all.",
+                ["Give the policy epsilon and delta in its [differential_privacy]."],
+            )
+        budget = Budget(self._folder.budget, epsilon=limits.epsilon, delta=limits.delta)
+        return NoisedReplies(study_digest(study), private.delta, budget, memory=memory)
+
+    def _masked(
+        self,
+        study: Study,
+        center: Center,
+        code: str,
+        invitation: Invitation,
+        memory: StudyMemory,
+    ) -> MaskedCenter:
+        from fedcox.analysis.plan import Plan
+        from fedcox.analysis.replay import Replay
+        from fedcox.federation.masked_center import MaskedCenter, smallest_sum
+        from fedcox.privacy.party import Party
+
+        party = Party(
+            center.name,
+            code,
+            self._identity(),
+            _known(invitation),
+            smallest_sum=smallest_sum(center),
+            memory=memory,
+        )
+        followed = center.gate is not None and study.privacy.differential is None
+        return MaskedCenter(center, party, Replay(Plan.of(study)) if followed else None)
+
+    def _identity(self) -> Identity:
+        from fedcox.privacy.identity import Identity
+
+        return Identity.load(self._folder.identity)
+
+    def _note(self, file: Path, rows: Sequence[dict[str, Any]]) -> None:
+        with file.open("a", encoding="utf-8") as stream:
+            for row in rows:
+                plain = {key: _plain(value) for key, value in row.items()}
+                stream.write(json.dumps({"time": _now(), **plain}, allow_nan=False) + "\n")
+
+
+def _known(invitation: Invitation) -> dict[str, PublicIdentity]:
+    from fedcox.privacy.identity import PublicIdentity
+
+    return {
+        name: PublicIdentity.from_text(text) for name, text in invitation.identities.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")

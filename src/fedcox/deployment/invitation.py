@@ -1,0 +1,114 @@
+"""Does every hospital take part? Asked before the first question, until all have said.
+
+A center that cannot take part is left out by name, with the reason it gave.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from fedcox.analysis.study import Study
+from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.study_code import schema_digest
+from fedcox.engines.codec.tree import Tree
+from fedcox.engines.nvflare.messages import PROTOCOL, Refusal, table, texts
+from fedcox.engines.nvflare.switchboard import Switchboard
+from fedcox.errors import MessageError
+
+#: A center that refuses for one of these may say yes later.
+_LATER = frozenset({"waiting", "busy"})
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A center that takes part: whether it follows the study, and how many patients it has.
+
+    Under masks or noise nobody learns the latter.
+    """
+
+    follows: bool
+    patients: int | None
+
+
+class Waiting:
+    """For how many seconds, and after which pauses, centers are asked again."""
+
+    def __init__(self, run: RunFolder, wait: float, pause: float) -> None:
+        self._run, self._pause = run, pause
+        self._end = time.monotonic() + wait
+
+    def over(self, reasons: Mapping[str, str]) -> bool:
+        """Say who is waited for, and wait; or say that it was long enough."""
+        if time.monotonic() > self._end:
+            return True
+        self._run.tell("waiting", reasons=dict(reasons))
+        time.sleep(self._pause)
+        return False
+
+
+def identities(run: RunFolder, board: Switchboard) -> dict[str, str]:
+    """The centers' public identities; of one that is away now, as it was known before."""
+
+    def read(_: str, told: Tree) -> str:
+        return texts(table(told, "fedcox", "identity"))["identity"]
+
+    known = run.identities() | board.ask("hello", dict.fromkeys(board.names, None), read)
+    run.keep_identities(known)
+    return known
+
+
+def invite(
+    study: Study,
+    board: Switchboard,
+    centers: Sequence[str],
+    known: Mapping[str, str],
+    waiting: Waiting,
+) -> dict[str, Joined]:
+    """Those that take part; the switchboard knows the others no more."""
+    body: Tree = {
+        "protocol": PROTOCOL,
+        "version": version("fedcox"),
+        "study": study.source,
+        "centers": list(centers),
+        "identities": dict(known),
+    }
+    expected = schema_digest(study)
+
+    def read(_: str, told: Tree) -> Joined:
+        return _joined(told, expected)
+
+    joined: dict[str, Joined] = {}
+    undecided = board.names
+    while undecided:
+        found, refused = board.try_once("study", dict.fromkeys(undecided, body), read)
+        joined |= found
+        later = {name: _words(each) for name, each in refused.items() if _may_change(each)}
+        if later and waiting.over(later):
+            later = {}
+        for name, reason in refused.items():
+            if name not in later:
+                board.drop(name, _words(reason))
+        board.check_number()
+        undecided = tuple(later)
+    return joined
+
+
+def _joined(told: Tree, expected: bytes) -> Joined:
+    answer = table(told, "schema", "follows", "patients")
+    if answer["schema"] != expected:
+        raise MessageError("It reads the study's columns in another way.")
+    patients = answer["patients"]
+    if patients is not None and (type(patients) is not int or patients < 0):
+        raise MessageError("It does not say how many patients it has.")
+    return Joined(answer["follows"] is True, patients)
+
+
+def _may_change(reason: str | Refusal) -> bool:
+    return isinstance(reason, Refusal) and reason.reason in _LATER
+
+
+def _words(reason: str | Refusal) -> str:
+    return reason.words if isinstance(reason, Refusal) else reason

@@ -1,0 +1,68 @@
+"""Files and folders that only their owner can read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedcox.analysis.atomic_folder import whole_folder
+from fedcox.errors import DeploymentError
+
+_LARGEST = 1 << 20
+
+
+@contextmanager
+def new_private_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill, for its owner only; it is there whole or not at all."""
+    if os.path.lexists(folder):
+        raise DeploymentError(f"{folder} exists already.", ["Choose another --folder."])
+    with whole_folder(folder) as part:
+        part.chmod(0o700)
+        yield part
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder for its owner only, where there is none yet."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """Write a file for its owner only, whole or not at all, in place of an older one."""
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise DeploymentError(f"{file} cannot be written: {error.strerror}.") from error
+
+
+def write_private_json(file: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON for its owner only."""
+    write_private(file, json.dumps(content, indent=2).encode() + b"\n")
+
+
+def read_json(file: Path, missing: str) -> dict[str, Any]:
+    """The JSON object of a small file; `missing` says what to do where there is no file."""
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise DeploymentError(f"{file} is too large to be what its name says.")
+        content = json.loads(file.read_bytes())
+    except FileNotFoundError as error:
+        raise DeploymentError(f"{file} is missing.", [missing]) from error
+    except OSError as error:
+        raise DeploymentError(f"{file} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise DeploymentError(f"{file} is damaged: it is not JSON.") from error
+    if not isinstance(content, dict):
+        raise DeploymentError(f"{file} is damaged: it holds no JSON object.")
+    return content

@@ -1,0 +1,143 @@
+"""How a run of a study begins, goes on after a crash, and is handed over."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedcox.analysis.atomic_file import write_atomically
+from fedcox.analysis.atomic_folder import whole_folder
+from fedcox.analysis.study import Study
+from fedcox.deployment.run_folder import RunFolder
+from fedcox.errors import CentersMissingError, DeploymentError, OutputError
+from fedcox.reports.run_folder import check_run_folder
+
+if TYPE_CHECKING:
+    from fedcox.deployment.coordinator_folder import CoordinatorFolder
+    from fedcox.deployment.jobs import Session
+
+
+def begin(
+    home: CoordinatorFolder,
+    study: Study,
+    command: str,
+    *,
+    resume: bool,
+    overwrite: bool,
+    wait: float,
+    pings: int = 0,
+) -> RunFolder:
+    """A folder for this run: a new one, or that of the run to go on with."""
+    from fedcox.deployment import server
+
+    if not server.running(home):
+        raise DeploymentError(
+            "The coordinator's server does not run.",
+            ["Start it with: fedcox coordinator start", "Then hospitals can connect."],
+        )
+    needed_centers(home, study)
+    run = RunFolder(home.runs / run_name(study))
+    if resume:
+        _check_same(run, study)
+    else:
+        _clear(run, overwrite=overwrite)
+        run.path.mkdir(mode=0o700, parents=True)
+        write_atomically(run.study, study.source)
+    run.error.unlink(missing_ok=True)
+    run.write_settings(
+        {
+            "centers": sorted(home.centers),
+            "wait": wait,
+            "command": command,
+            "pings": pings,
+        }
+    )
+    return run
+
+
+def run_name(study: Study) -> str:
+    """The study's name as the name of a folder."""
+    return re.sub(r"[^a-z0-9]+", "-", study.name.lower()).strip("-") or "study"
+
+
+def needed_centers(home: CoordinatorFolder, study: Study) -> int:
+    """How many centers must answer; more than there are is told at once."""
+    needed = study.attendance.needed
+    if needed is None:
+        return len(home.centers)
+    if needed > len(home.centers):
+        raise CentersMissingError(
+            f"The study needs {needed} centers, and {len(home.centers)} have kits.",
+            ["Lower needed in its [attendance], or add centers."],
+        )
+    return needed
+
+
+def ended(home: CoordinatorFolder, line: Session, job: str, run: RunFolder) -> bool:
+    """Whether the job is over without a last word of its own; then the reason is written."""
+    from fedcox.deployment import server
+
+    if not server.running(home):
+        run.fail(
+            DeploymentError(
+                "The coordinator's server stopped during the run.",
+                ["Start it with `fedcox coordinator start`, then run the study with --resume."],
+            )
+        )
+        return True
+    state = line.state(job)
+    if state.name in ("submitted", "running"):
+        return False
+    if state.name == "failed" and run.failure() is None:
+        run.fail(
+            DeploymentError(
+                f"The server could not run the study: {state.reason}.",
+                ["When that is mended, run the study with --resume."],
+            )
+        )
+    return True
+
+
+def deliver(run: RunFolder, out: Path, *, overwrite: bool) -> None:
+    """Copy the result to where it was asked for, whole or not at all."""
+    if not run.result.is_dir():
+        raise DeploymentError(
+            "The run ended without a result.", ["Run the study again with --resume."]
+        )
+    check_run_folder(out, overwrite=overwrite)
+    with whole_folder(out) as part:
+        shutil.copytree(run.result, part, dirs_exist_ok=True)
+
+
+def _check_same(run: RunFolder, study: Study) -> None:
+    if not run.study.exists():
+        raise DeploymentError(
+            f"There is no run of “{study.name}” to go on with.", ["Leave --resume out."]
+        )
+    if Study.read(run.study) != study:
+        raise DeploymentError(
+            f"The run of “{study.name}” that was broken off is of another study file.",
+            [
+                "Give the file it began with; a copy is in "
+                f"{run.study}. Or begin anew with --overwrite."
+            ],
+        )
+
+
+def _clear(run: RunFolder, *, overwrite: bool) -> None:
+    if not run.path.exists():
+        return
+    if not overwrite:
+        finished = run.result.is_dir()
+        raise OutputError(
+            f"There is a {'finished' if finished else 'broken-off'} run of this name: "
+            f"{run.path}.",
+            [
+                "Say --overwrite to begin anew."
+                if finished
+                else "Say --resume to go on with it, or --overwrite to begin anew."
+            ],
+        )
+    shutil.rmtree(run.path)

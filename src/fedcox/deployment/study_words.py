@@ -1,0 +1,53 @@
+"""What a data manager reads before approving a study: who asks, for what, how protected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fedcox.analysis.asked import asked_by
+from fedcox.analysis.study import Study
+from fedcox.deployment.approval import Request
+
+
+def request_lines(request: Request) -> list[str]:
+    """The study in plain words, one fact a line."""
+    study = Study.parse(request.study, source="the study")
+    return [
+        f"Study: {request.name}",
+        f"Code: {request.code}",
+        f"Hospitals: {', '.join(request.centers)}",
+        *_columns(study),
+        *_protection(study),
+        "It may ask, and nothing else is answered:",
+        *(f"  {name}: {words}" for name, words in asked_by(study).items()),
+        *_fingerprints(request),
+    ]
+
+
+def _columns(study: Study) -> Iterator[str]:
+    outcome = study.outcome
+    yield f"Columns it reads: {outcome.time}, {outcome.event}, " + ", ".join(
+        covariate.name for covariate in study.covariates
+    )
+
+
+def _protection(study: Study) -> Iterator[str]:
+    private = study.privacy.differential
+    if study.privacy.secure_sums:
+        yield "Protection: replies leave under masks; only sums over hospitals are seen."
+    elif private is None:
+        yield "Protection: none but this hospital's policy; the coordinator sees each reply."
+    if private is not None:
+        yield (
+            f"Protection: noise for differential privacy, epsilon {private.epsilon:g} and "
+            f"delta {private.delta:g} in all."
+        )
+
+
+def _fingerprints(request: Request) -> Iterator[str]:
+    if not request.fingerprints:
+        return
+    yield "Keys of the hospitals. The code above stands for them all: where another hospital"
+    yield "reads you the same code, it was shown the same study and the same keys."
+    for name, fingerprint in sorted(request.fingerprints.items()):
+        yield f"  {name}: {fingerprint}"

@@ -1,0 +1,143 @@
+"""A server and three centers on this machine, for all tests that leave them whole."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedcox.analysis.simulation import clinical_study, write_simulation
+from fedcox.analysis.study import Study
+from fedcox.data.synthetic import simulate_hospitals
+from fedcox.deployment import client, jobs, processes, server
+from fedcox.deployment.approval import Approvals
+from fedcox.deployment.center_folder import CenterFolder, join
+from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
+from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
+from fedcox.deployment.participants import Participants
+from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.run_start import begin
+from fedcox.deployment.study_code import study_code
+
+NAMES = ("A", "B", "C")
+#: Seconds that processes on a busy machine may take; nothing waits that long when all is well.
+PATIENCE = 120.0
+
+
+@dataclass
+class LiveFederation:
+    """The folders of a coordinator and its centers, whose processes run."""
+
+    folder: Path
+    home: CoordinatorFolder
+    centers: dict[str, CenterFolder]
+    study: Study
+    started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start_center(self, name: str) -> None:
+        self.started[name] = client.run(self.centers[name])
+
+    def stop_center(self, name: str) -> None:
+        client.stop(self.centers[name])
+        started = self.started.pop(name, None)
+        if started is not None:
+            started.communicate()
+
+    def wait_for(self, *names: str) -> None:
+        """Until exactly these centers are connected."""
+        with jobs.session(self.home) as line:
+            wait_until(lambda: line.connected() == sorted(names))
+
+    def pids(self) -> set[int]:
+        """Every process of this federation."""
+        places = [self.home.server, *(center.flare for center in self.centers.values())]
+        return {process.pid for place in places for process in processes.belonging(place)}
+
+    def named(self, name: str) -> Study:
+        """The study under another name, so that each test has a run of its own."""
+        text = self.study.to_toml().replace(self.study.name, name)
+        return Study.parse(text, source=name)
+
+    def run(self, line: jobs.Session, study: Study) -> tuple[RunFolder, jobs.JobState]:
+        """Run a study that every center approves, to its end."""
+        self.approve(study_code(study, NAMES, {}))
+        run = begin(self.home, study, "", resume=False, overwrite=False, wait=PATIENCE)
+        job = line.submit(run.path.name, len(NAMES))
+        return run, ended(line, job)
+
+    def approve(self, code: str) -> None:
+        """Every center's data manager says yes to the study of this code."""
+        for center in self.centers.values():
+            Approvals(center.pending, center.approved).decide(code, approve=True)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > deadline:
+            pytest.fail("what was waited for did not happen")
+        time.sleep(0.1)
+
+
+def ended(line: jobs.Session, job: str) -> jobs.JobState:
+    wait_until(lambda: line.state(job).name in ("finished", "failed"))
+    return line.state(job)
+
+
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        port: int = trial.getsockname()[1]
+    return port
+
+
+def make_federation(folder: Path, port: int) -> LiveFederation:
+    """Folders of a coordinator and three centers, made from kits; no process runs yet."""
+    study = clinical_study()
+    simulated = simulate_hospitals(300, len(NAMES), rng=np.random.default_rng(1))
+    write_simulation(folder / "patients", study, simulated)
+    now = datetime.now(UTC)
+    participants = Participants("trial", "127.0.0.1", port, NAMES)
+    passwords = make_folder(folder / "coordinator", participants, days=2, now=now)
+    home = CoordinatorFolder.read(folder / "coordinator")
+    centers = {}
+    for number, name in enumerate(NAMES, start=1):
+        kit = home.kits / f"{name}.kit"
+        centers[name] = join(kit, passwords[name], folder / f"center {name}", now=now)
+        data = folder / "patients" / f"hospital_{number}.csv"
+        CenterSettings(str(data), NO_LIMITS).write(centers[name].settings)
+    return LiveFederation(folder, home, centers, study)
+
+
+@pytest.fixture(scope="session")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveFederation]:
+    """A server and three centers, connected, in folders with spaces in their names."""
+    live = make_federation(tmp_path_factory.mktemp("live federation"), free_port())
+    try:
+        server.start(live.home)
+        for name in NAMES:
+            live.start_center(name)
+        live.wait_for(*NAMES)
+        yield live
+    finally:
+        for name in NAMES:
+            live.stop_center(name)
+        server.stop(live.home)
+    assert live.pids() == set()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --dist loadgroup, tests of the one federation run in the same process."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        if "federation" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("federation"))

@@ -1,0 +1,410 @@
+"""A study over hospitals, start to end, with everything real but the network."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcox.analysis.fit import fit
+from fedcox.analysis.fitted import FittedStudy
+from fedcox.analysis.study import Study
+from fedcox.deployment.approval import Approvals
+from fedcox.deployment.conduct import conduct
+from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.study_code import study_code
+from fedcox.engines.in_process import InProcess
+from fedcox.engines.nvflare.line import Silence
+from fedcox.errors import InputError
+from fedcox.reports.run_folder import read_run
+from tests.deployment.hospitals import CENTERS, STUDY, Hospitals, frames, study
+from tests.engines.nvflare.direct_line import DirectLine, Tamper
+
+SECURE = STUDY + "\n[privacy]\nsecure_sums = true\n"
+
+
+@pytest.fixture
+def hospitals(tmp_path: Path) -> Hospitals:
+    return Hospitals(tmp_path)
+
+
+def in_one_process(text: str = STUDY) -> FittedStudy:
+    plan = study(text)
+    return fit(plan, InProcess.from_frame(plan, frames()))
+
+
+def approved(hospitals: Hospitals, text: str = STUDY) -> None:
+    """Every data manager approves before the study comes."""
+    identities = {}
+    if study(text).privacy.secure_sums:
+        identities = {name: folder_identity(hospitals, name) for name in hospitals.folders}
+    hospitals.approve(study_code(study(text), hospitals.names, identities))
+
+
+def folder_identity(hospitals: Hospitals, name: str) -> str:
+    from fedcox.privacy.identity import Identity
+
+    return Identity.load(hospitals.folders[name].identity).public.to_text()
+
+
+def conducted(
+    hospitals: Hospitals,
+    text: str = STUDY,
+    tamper: Tamper = lambda name, call, answer: answer,
+    line: DirectLine | None = None,
+) -> RunFolder:
+    run = hospitals.run(text)
+    conduct(run, line or hospitals.line(tamper), hospitals.names, wait=0.0, pause=0.0)
+    return run
+
+
+def result(run: RunFolder) -> FittedStudy:
+    failure = run.failure()
+    if failure is not None:
+        raise failure
+    return read_run(run.result)
+
+
+def close(found: list[float | None], expected: list[float | None], **how: float) -> None:
+    np.testing.assert_allclose(np.array(found, float), np.array(expected, float), **how)  # type: ignore[call-overload]
+
+
+def told(run: RunFolder) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run.progress.read_text().splitlines()]
+
+
+def assert_same_bits(found: FittedStudy, expected: FittedStudy) -> None:
+    """Every number but the c-index, which needs all patients in one place."""
+    for name in (
+        "coefficients",
+        "baseline",
+        "log_likelihood",
+        "null_log_likelihood",
+        "likelihood_ratio",
+        "converged",
+        "rounds",
+        "bytes_up",
+        "bytes_down",
+        "convergence",
+        "notices",
+        "patients",
+        "events",
+        "ledger",
+    ):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert found.edges.tobytes() == expected.edges.tobytes()
+
+
+def test_the_fit_is_that_of_one_process_bit_for_bit(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    assert_same_bits(result(conducted(hospitals)), in_one_process())
+
+
+def test_nothing_is_answered_before_approval(hospitals: Hospitals) -> None:
+    run = conducted(hospitals)
+    with pytest.raises(InputError, match="0 centers are left, and the study needs 3") as caught:
+        result(run)
+    assert len(caught.value.faults) == 3
+    assert all("not approved the study yet" in fault for fault in caught.value.faults)
+    for folder in hospitals.folders.values():
+        assert not folder.ledger.exists()
+        (request,) = Approvals(folder.pending, folder.approved).waiting()
+        assert request.name == "lung"
+    assert not run.result.exists()
+
+
+def test_a_data_manager_may_say_yes_while_the_coordinator_waits(hospitals: Hospitals) -> None:
+    line = hospitals.line()
+    run = hospitals.run()
+
+    def say_yes_after_the_first_call(name: str, call: int, answer: bytes) -> bytes:
+        if call == 1 and name == CENTERS[-1]:
+            hospitals.approve(study_code(study(), CENTERS, {}))
+        return answer
+
+    line.tamper = say_yes_after_the_first_call
+    conduct(run, line, CENTERS, wait=60.0, pause=0.0)
+    assert_same_bits(result(run), in_one_process())
+    waited = [line for line in told(run) if line["kind"] == "waiting"]
+    assert set(waited[0]["reasons"]) == set(CENTERS)
+
+
+def test_a_declined_study_is_told_by_the_center_s_name(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    bern = hospitals.folders["Bern"]
+    code = study_code(study(), CENTERS, {})
+    Approvals(bern.pending, bern.approved).decide(code, approve=False)
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals))
+    assert caught.value.faults == ("Bern: its data manager has declined the study.",)
+
+
+def test_approval_is_of_one_study_file(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    with pytest.raises(InputError, match="needs 3"):
+        result(conducted(hospitals, STUDY.replace("width = 60", "width = 30")))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda table: table.rename(columns={"age": "alter"}), "its file does not fit"),
+        (lambda table: table.assign(age=table["age"] * 12), "its file does not fit"),
+        (lambda table: table.assign(stage="IV"), "its file does not fit"),
+        (lambda table: table.drop(columns="days"), "its file does not fit"),
+    ],
+    ids=["another column", "other units", "other categories", "another study's file"],
+)
+def test_a_file_that_does_not_fit_is_told_without_its_content(
+    hospitals: Hospitals, change: Any, reason: str
+) -> None:
+    approved(hospitals)
+    file = hospitals.path / "files" / "Bern.csv"
+    change(frames()["Bern"]).to_csv(file, index=False)
+    run = conducted(hospitals)
+    with pytest.raises(InputError) as caught:
+        result(run)
+    (fault,) = caught.value.faults
+    assert fault == f"Bern: {reason} the study."
+    assert "Bern.csv" in hospitals.folders["Bern"].trouble.read_text()
+
+
+def test_the_order_of_columns_does_not_matter(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    file = hospitals.path / "files" / "Bern.csv"
+    table = frames()["Bern"]
+    table[table.columns[::-1]].to_csv(file, index=False)
+    assert_same_bits(result(conducted(hospitals)), in_one_process())
+
+
+def test_another_version_is_told(hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch) -> None:
+    approved(hospitals)
+    monkeypatch.setattr("fedcox.deployment.invitation.version", lambda name: "0.0.1")
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals))
+    assert caught.value.faults == tuple(
+        f"{name}: it runs another version of fedcox." for name in CENTERS
+    )
+
+
+def test_secure_sums_give_the_same_numbers(hospitals: Hospitals) -> None:
+    approved(hospitals, SECURE)
+    found, plain = result(conducted(hospitals, SECURE)), in_one_process(SECURE)
+    for row, other in zip(found.coefficients, plain.coefficients, strict=True):
+        close([row.coef, row.se], [other.coef, other.se], atol=1e-6)
+    assert {row.protection for row in found.ledger} == {"keys", "masks"}
+
+
+def test_where_masks_were_agreed_nothing_leaves_without_one(hospitals: Hospitals) -> None:
+    approved(hospitals, SECURE)
+    conducted(hospitals, SECURE)
+    for folder in hospitals.folders.values():
+        rows = [json.loads(line) for line in folder.ledger.read_text().splitlines()]
+        assert {row["protection"] for row in rows} == {"masks"}
+
+
+def test_with_limits_on_the_study_runs_and_is_the_same(tmp_path: Path) -> None:
+    limited = Hospitals(tmp_path, policy="default")
+    approved(limited, SECURE)
+    found, plain = result(conducted(limited, SECURE)), in_one_process(SECURE)
+    for row, other in zip(found.coefficients, plain.coefficients, strict=True):
+        close([row.coef, row.se], [other.coef, other.se], atol=1e-6)
+
+
+def test_a_policy_refuses_by_its_rules_alone(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[protection]\nsecure_sums = "required"\n')
+    hospitals = Hospitals(tmp_path / "all", policies={"Cork": str(policy)})
+    approved(hospitals)
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals))
+    (fault,) = caught.value.faults
+    assert fault.startswith("Cork: its own policy refuses ([")
+
+
+def without_down(fitted: FittedStudy) -> FittedStudy:
+    rows = tuple(replace(row, numbers_down=0, bytes_down=0) for row in fitted.ledger)
+    return replace(fitted, bytes_down=0, ledger=rows)
+
+
+def lost_after(center: str, calls: int) -> Tamper:
+    def tamper(name: str, call: int, answer: bytes) -> bytes | Silence:
+        return Silence("no answer") if name == center and call > calls else answer
+
+    return tamper
+
+
+def test_by_default_every_center_must_answer(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    run = conducted(hospitals, tamper=lost_after("Cork", 4))
+    with pytest.raises(InputError) as caught:
+        result(run)
+    assert caught.value.subject == "2 centers are left, and the study needs 3."
+    assert caught.value.faults == ("Cork: no answer.",)
+    assert not run.result.exists()
+
+
+@pytest.mark.parametrize("calls", range(1, 8))
+def test_it_goes_on_after_a_crash_with_the_same_bits(hospitals: Hospitals, calls: int) -> None:
+    approved(hospitals)
+    run = conducted(hospitals, tamper=lost_after("Cork", calls))
+    assert run.failure() is not None
+    line = hospitals.line()
+    found, expected = result(conducted(hospitals, line=line)), in_one_process()
+    # After a crash the centers need the setting again, and that is written down.
+    assert_same_bits(without_down(found), without_down(expected))
+    # The invitation again, and the rounds that were not finished.
+    assert len(line.calls) == 1 + in_one_process().rounds - (calls - 1)
+
+
+def test_where_the_study_allows_it_the_rest_goes_on(hospitals: Hospitals) -> None:
+    text = STUDY + "\n[attendance]\nneeded = 2\n"
+    approved(hospitals, text)
+    found = result(conducted(hospitals, text, lost_after("Cork", 4)))
+    plan = study(text)
+    others = {name: table for name, table in frames().items() if name != "Cork"}
+    alone = fit(plan, InProcess.from_frame(plan, others))
+    close(
+        [row.coef for row in found.coefficients],
+        [row.coef for row in alone.coefficients],
+        rtol=1e-9,
+    )
+    assert "LostCentersWarning" in {notice.name for notice in found.notices}
+    assert [row.name for row in found.centers] == ["Aachen", "Bern"]
+
+
+def test_a_center_that_is_not_connected_is_missing(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    line = hospitals.line()
+    line.sites = {name: site for name, site in line.sites.items() if name != "Aachen"}
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals, line=line))
+    assert caught.value.faults == ("Aachen: it is not connected.",)
+
+
+@pytest.mark.parametrize("calls", [3, 9, 18])
+@pytest.mark.parametrize("policy", ["none", "default"])
+def test_secure_sums_go_on_after_a_crash(tmp_path: Path, calls: int, policy: str) -> None:
+    hospitals = Hospitals(tmp_path, policy)
+    approved(hospitals, SECURE)
+    run = conducted(hospitals, SECURE, lost_after("Cork", calls))
+    assert run.failure() is not None
+    found, plain = result(conducted(hospitals, SECURE)), in_one_process(SECURE)
+    for row, other in zip(found.coefficients, plain.coefficients, strict=True):
+        close([row.coef, row.se], [other.coef, other.se], atol=1e-6)
+
+
+def test_a_center_that_masked_sums_went_on_without_stays_out(tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, centers=(*CENTERS, "Delft"))
+    text = SECURE + "\n[attendance]\nneeded = 3\n"
+    approved(hospitals, text)
+
+    def two_go(name: str, call: int, answer: bytes) -> bytes | Silence:
+        gone = (name == "Delft" and call > 14) or (name == "Cork" and call > 20)
+        return Silence("no answer") if gone else answer
+
+    run = conducted(hospitals, text, two_go)
+    assert run.failure() is not None
+    found = result(conducted(hospitals, text))
+    assert [row.name for row in found.centers] == list(CENTERS)
+    alone = fit(study(text), InProcess.from_frame(study(text), frames()))
+    for row, other in zip(found.coefficients, alone.coefficients, strict=True):
+        close([row.coef, row.se], [other.coef, other.se], atol=1e-6)
+
+
+def test_limits_are_not_set_back_by_a_new_job(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[questions]\nrounds = 3\n")
+    hospitals = Hospitals(tmp_path / "all", str(policy))
+    approved(hospitals, SECURE)
+    for _ in range(3):
+        with pytest.raises(InputError, match="needs 3"):
+            result(conducted(hospitals, SECURE))
+
+
+def test_a_changed_file_is_not_answered_about(hospitals: Hospitals, tmp_path: Path) -> None:
+    limited = Hospitals(tmp_path / "limited", policy="default")
+    approved(limited, SECURE)
+    result(conducted(limited, SECURE))
+    frames()["Bern"].iloc[1:].to_csv(limited.path / "files" / "Bern.csv", index=False)
+    with pytest.raises(InputError) as caught:
+        result(conducted(limited, SECURE))
+    (fault,) = caught.value.faults
+    assert fault.startswith("Bern: its patients have changed")
+
+
+def test_what_left_is_in_each_hospital_s_ledger(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    found = result(conducted(hospitals))
+    for name, folder in hospitals.folders.items():
+        kept = [json.loads(line) for line in folder.ledger.read_text().splitlines()]
+        here = [row for row in found.ledger if row.center == name]
+        assert [(row["question"], row["numbers"], row["smallest_group"]) for row in kept] == [
+            (row.query, row.numbers_up, row.smallest_group) for row in here
+        ]
+
+
+def test_the_report_of_a_run_reads_like_any_other(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    run = conducted(hospitals)
+    assert sorted(file.name for file in run.result.iterdir()) == [
+        "fit.json",
+        "ledger.jsonl",
+        "report.html",
+        "summary.csv",
+    ]
+
+
+def test_batches_under_masks_are_refused_in_words(hospitals: Hospitals) -> None:
+    text = SECURE + '\n[solver]\nmethod = "adam"\nbatch_size = 32\n'
+    with pytest.raises(InputError, match="Batches of patients cannot be drawn"):
+        result(conducted(hospitals, text))
+
+
+DIFFERENTIAL = """
+[solver]
+method = "private"
+patients = 630
+steps = 12
+
+[privacy]
+secure_sums = {masked}
+
+[privacy.differential]
+epsilon = 4
+delta = 1e-5
+"""
+
+
+@pytest.mark.parametrize("masked", ["true", "false"])
+def test_a_privacy_budget_survives_a_crash_and_is_paid_once(
+    tmp_path: Path, masked: str
+) -> None:
+    pytest.importorskip("dp_accounting")
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        f'[protection]\nsecure_sums = "{"required" if masked == "true" else "optional"}"\n'
+        "[differential_privacy]\nepsilon = 5\ndelta = 2e-5\n"
+    )
+    hospitals = Hospitals(tmp_path / "all", str(policy))
+    text = STUDY + DIFFERENTIAL.format(masked=masked)
+    approved(hospitals, text)
+    run = conducted(hospitals, text, lost_after("Cork", 12))
+    assert run.failure() is not None
+    found = result(conducted(hospitals, text))
+    assert found.guarantee is not None
+    assert found.guarantee.epsilon <= 4.0
+    for folder in hospitals.folders.values():
+        lines = folder.budget.read_text().splitlines()
+        assert len(lines) == len({json.loads(line)["releases"] for line in lines})
+        assert sum(json.loads(line)["epsilon"] for line in lines) <= 4.0 + 1e-9
+
+
+def test_a_study_needs_its_own_words_for_a_missing_timeout() -> None:
+    assert Study.parse(STUDY).attendance.timeout is None
+    assert "attendance" not in Study.parse(STUDY).to_toml()
+    assert Study.parse(STUDY + "\n[attendance]\ntimeout = 20\n").attendance.timeout == 20.0
