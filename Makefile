@@ -15,7 +15,7 @@ check: .venv/dev
 	$(BIN)/lint-imports
 
 test: .venv/dev
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist loadgroup
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks.run

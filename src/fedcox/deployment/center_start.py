@@ -12,8 +12,20 @@ from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
 from fedcox.deployment.study_code import read_code
 from fedcox.errors import DeploymentError, InputError
 
+#: Days before a certificate ends, from which on it is time for a new one.
+_SOON = 30
+
 if TYPE_CHECKING:
     from fedcox.deployment.center_folder import CenterFolder
+
+
+def validity(home: CenterFolder) -> str:
+    """How long the certificate lasts, and what to do where that is not long."""
+    days = home.days_left(datetime.now(UTC))
+    told = f"Its certificate is valid until {home.expires}."
+    if days > _SOON:
+        return told
+    return f"{told} That is in {days} days: ask the coordinator for a new kit."
 
 
 def prepare(home: CenterFolder, data: Path, policy: str, approved: Sequence[str]) -> None:

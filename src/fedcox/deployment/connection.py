@@ -43,26 +43,35 @@ def why_not_reached(host: str, port: int, credentials: Credentials) -> str | Non
             socket.create_connection((host, port), _PATIENCE) as plain,
             _context(credentials).wrap_socket(plain, server_hostname=host) as line,
         ):
-            # In TLS 1.3 a client hears that its certificate is refused only when it reads:
-            # any question that brings an answer will do.
-            line.sendall(b"GET / HTTP/1.1\r\nHost: fedcox\r\nConnection: close\r\n\r\n")
-            if not line.recv(1):
+            if not _answers(line):
                 raise _not_taken(place)
     except ssl.SSLCertVerificationError as error:
         raise _not_trusted(place, error) from error
     except ssl.SSLError as error:
-        raise _alert(place, error) from error
-    except (ConnectionResetError, BrokenPipeError) as error:
-        raise _not_taken(place) from error
+        raise _broken_off(place, error) from error
     except TimeoutError:
         return (
             f"no answer from {place} within {_PATIENCE:g} seconds; a firewall may stand between"
         )
+    except ConnectionResetError:
+        return f"{place} breaks every connection off at once; a firewall may stand between"
     except socket.gaierror:
         return f"the name {host} is not known on this network"
     except OSError:
         return f"nobody listens at {place}"
     return None
+
+
+def _answers(line: ssl.SSLSocket) -> bool:
+    """In TLS 1.3 a client hears that its certificate is refused only after the handshake.
+
+    Any question that brings an answer will do; a server that refuses us breaks off.
+    """
+    try:
+        line.sendall(b"GET / HTTP/1.1\r\nHost: fedcox\r\nConnection: close\r\n\r\n")
+        return bool(line.recv(1))
+    except (ssl.SSLError, ConnectionError):
+        return False
 
 
 def _context(credentials: Credentials) -> ssl.SSLContext:
@@ -104,9 +113,9 @@ def _not_taken(place: str) -> DeploymentError:
     )
 
 
-def _alert(place: str, error: ssl.SSLError) -> DeploymentError:
-    reason = error.reason or ""
-    if "ALERT" in reason or "EOF" in reason:
+def _broken_off(place: str, error: ssl.SSLError) -> DeploymentError:
+    """During the handshake: by a server that refuses us, or by one that knows no TLS."""
+    if "ALERT" in (error.reason or ""):
         return _not_taken(place)
     return DeploymentError(
         f"What listens at {place} does not speak TLS as the coordinator's server does.",

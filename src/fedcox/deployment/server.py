@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fedcox.deployment import processes
@@ -28,6 +29,7 @@ def start(folder: CoordinatorFolder) -> int:
     """Start it in the background, and give its process number once it listens."""
     with processes.alone(folder.path):
         _check_alone(folder)
+        folder.check_certificate(datetime.now(UTC))
         # Job processes of a server that crashed.
         processes.end(folder.server)
         _check_port(folder)

@@ -191,7 +191,8 @@ _ON_THIS_MACHINE = {
     "backbone_conn_gen": 2,
     "internal": {
         "scheme": "tcp",
-        "resources": {"host": "localhost", "connection_security": "clear"},
+        # Other users of this machine could speak to a port of clear text.
+        "resources": {"host": "localhost", "connection_security": "mtls"},
     },
 }
 

@@ -15,6 +15,7 @@ def log(folder: CenterHome = Path("center")) -> None:
     Example: fedcox center log
     """
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from fedcox.deployment.center_folder import CenterFolder
@@ -27,18 +28,21 @@ def log(folder: CenterHome = Path("center")) -> None:
         return
     table = Table(title=f"What left {home.name}", title_justify="left")
     for title in ("time", "study", "question"):
-        table.add_column(title)
-    for title in ("numbers", "protection", "smallest group", "epsilon"):
+        table.add_column(title, no_wrap=title == "time")
+    for title in ("numbers", "protection", "smallest group"):
         table.add_column(title, justify="right")
+    noised = any(row["epsilon"] is not None for row in rows)
+    if noised:
+        table.add_column("epsilon", justify="right")
     for row in rows:
         group, epsilon = row["smallest_group"], row["epsilon"]
         table.add_row(
-            row["time"],
-            row["study"],
+            row["time"][:19].replace("T", " "),
+            escape(row["study"]),
             row["question"],
             f"{row['numbers']:,}",
             row["protection"],
             "" if group is None else f"{group:,}",
-            "" if epsilon is None else f"{epsilon:g}",
+            *(["" if epsilon is None else f"{epsilon:g}"] if noised else []),
         )
     console.print(table)

@@ -53,22 +53,31 @@ def start(
     """
     from rich.console import Console
 
-    from fedcox.deployment import client
+    from fedcox.deployment import client, processes
     from fedcox.deployment.approval import Approvals
     from fedcox.deployment.center_folder import CenterFolder
-    from fedcox.deployment.center_start import prepare
+    from fedcox.deployment.center_start import prepare, validity
     from fedcox.errors import DeploymentError
 
     home = CenterFolder.read(folder)
     prepare(home, data, policy, approve or [])
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{home.name}[/] connects to {home.host}:{home.port}. Ctrl-C ends it.")
+    away = client.why_not_connected(home)
+    console.print(
+        f"{home.name} connects to {home.host}:{home.port}. Ctrl-C ends it."
+        if away is None
+        else f"{home.name} waits for the coordinator: {away}. It is tried again until Ctrl-C."
+    )
+    console.print(validity(home))
     watched = _Watched(home, Approvals(home.pending, home.approved), console)
+    forgotten = client.ForgottenJobs(home)
     process = client.run(home)
     try:
-        while process.poll() is None:
-            watched.look()
-            time.sleep(_PAUSE)
+        with processes.ended_in_order():
+            while process.poll() is None:
+                watched.look()
+                forgotten.look()
+                time.sleep(_PAUSE)
     except KeyboardInterrupt:
         console.print("Stopped.")
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -61,11 +62,13 @@ class CollabLine:
     def _one(self, name: str, message: bytes, timeout: float) -> bytes | Silence:
         from nvflare.collab.api.exceptions import CollabCallError
 
+        begun = time.monotonic()
         try:
             reply = self._sites[name](timeout=timeout).handle(message)
         except CollabCallError as error:
-            # What the other side said is not passed on: it may be about its patients.
-            if error.cause_type == "TimeoutError":
+            # What the other side said is not passed on: it may be about its patients. The
+            # engine calls it a timeout, too, where a job is ended from outside.
+            if error.cause_type == "TimeoutError" and time.monotonic() - begun >= timeout:
                 return Silence(f"no answer within {timeout:g} seconds")
             return Silence("the connection to it broke, or its process ended")
         return reply if isinstance(reply, bytes) else Silence("its answer is not one of fedcox")

@@ -1,0 +1,1 @@
+"""What happens between hospitals when something is killed: drills with real processes."""

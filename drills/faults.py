@@ -1,0 +1,340 @@
+"""What is killed or stopped, when, and what must hold afterwards: one function for each drill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from drills.federation import NAMES, DrillError, Federation, Study, rows, waited
+
+#: Many short rounds, so that there is always one to be held open.
+STEPS = 60
+SOLVER = f'method = "adam"\nsteps = {STEPS}'
+#: Finished rounds before something happens.
+ROUNDS = 8
+#: Seconds that a center may take for a round, where a drill waits until it is over.
+SHORT = 5.0
+PRIVATE = {
+    "solver": 'method = "private"\npatients = 600\nsteps = 40',
+    "privacy": "secure_sums = false",
+    "privacy__differential": "epsilon = 4\ndelta = 1e-5",
+}
+POLICY = """[protection]
+secure_sums = "optional"
+
+[differential_privacy]
+epsilon = 5
+delta = 2e-5
+"""
+
+
+@dataclass
+class Log:
+    """What was done and what held, in words, with seconds since the drill began."""
+
+    write: Callable[[str], None]
+    _begun: float = field(default_factory=time.monotonic)
+
+    def say(self, words: str) -> None:
+        self.write(f"{time.monotonic() - self._begun:7.1f} s  {words}")
+
+    def holds(self, claim: str, true: object) -> None:
+        """Write the claim down, or stop the drill because it does not hold."""
+        if not true:
+            self.say(f"FAILED: {claim}")
+            raise DrillError(f"this does not hold: {claim}")
+        self.say(f"holds: {claim}")
+
+
+def center_killed(federation: Federation, log: Log) -> None:
+    """A center is killed in mid-round, and comes back: the bits of a run without a crash."""
+    study = _study(federation, "center-killed", timeout=SHORT)
+    run = _begun(study)
+    study.held("C", ROUNDS)
+    federation.kill_center("C")
+    log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
+    log.holds("the run stops", run.ended() == 2)
+    log.holds(
+        f"it names the center: {_error(run.printed())}",
+        "2 centers are left, and the study needs 3." in run.printed()
+        and f"C: no answer within {SHORT:g} seconds." in run.printed(),
+    )
+    log.holds("there is no result", not (federation.folder / "center-killed").exists())
+    federation.restart_center("C")
+    _resumed(study, log)
+
+
+def center_lost(federation: Federation, log: Log) -> None:
+    """A center is killed for good, and two of three are enough: the fit of those two."""
+    study = _study(federation, "center-lost", timeout=SHORT, needed=2)
+    run = _begun(study)
+    study.held("C", ROUNDS)
+    federation.kill_center("C")
+    log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
+    log.holds("the run ends by itself", run.ended() == 0)
+    _among_two(study, log)
+    federation.restart_center("C")
+
+
+def center_lost_under_masks(federation: Federation, log: Log) -> None:
+    """The same under secure sums, where the others' masks must be taken off."""
+    secure = {"privacy": "secure_sums = true"}
+    study = _study(federation, "center-lost-masked", timeout=SHORT, needed=2, **secure)
+    run = _begun(study)
+    study.held("C", ROUNDS)
+    federation.kill_center("C")
+    log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
+    log.holds("the run ends by itself", run.ended() == 0)
+    found, expected = study.result(study.name), _reference(federation, ("A", "B"), **secure)
+    apart = _apart(found, expected)
+    log.holds(f"it is the fit of A and B, coefficients within {apart:.0e}", apart < 1e-6)
+    protection = {row["protection"] for name in NAMES for row in study.left(name)}
+    log.holds("nothing left a center without a mask", protection == {"masks"})
+    federation.restart_center("C")
+
+
+def server_killed(federation: Federation, log: Log) -> None:
+    """The server and its study are killed in mid-round: start, resume, the same bits."""
+    study = _study(federation, "server-killed", timeout=60.0)
+    run = _begun(study)
+    stopped = study.held("C", ROUNDS)
+    old = {name: federation.job_pids(name) for name in NAMES}
+    federation.kill_server()
+    os.kill(stopped, signal.SIGCONT)
+    log.say(f"kill -9 of the server and of its study in round {len(study.rounds()) + 1}")
+    log.holds("the command ends", run.ended() == 2)
+    log.holds(
+        f"it says so: {_error(run.printed())}", "server stopped during" in run.printed()
+    )
+    before = len(study.rounds())
+    federation.start_server()
+    _resumed(study, log)
+    left = [pid for pids in old.values() for pid in pids if _lives(pid)]
+    log.holds("no process that answered before the crash is left", left == [])
+    for name in NAMES:
+        counted = _questions(study, before)
+        log.holds(
+            f"{name} answered every round once, and at most one a second time",
+            len(study.left(name)) - counted in (0, 1),
+        )
+
+
+def frozen_for_a_minute(federation: Federation, log: Log, seconds: float = 60.0) -> None:
+    """A center's process is stopped for a minute, and a round may take longer: it goes on."""
+    study = _study(federation, "frozen-a-minute", timeout=seconds + 30.0)
+    run = _begun(study)
+    stopped = study.held("C", ROUNDS)
+    held = len(study.rounds())
+    log.say(f"C's process is stopped in round {held + 1}")
+    time.sleep(seconds)
+    log.holds("no round was finished meanwhile", len(study.rounds()) == held)
+    os.kill(stopped, signal.SIGCONT)
+    log.say(f"it is woken after {seconds:g} s")
+    log.holds("the run ends by itself", run.ended() == 0)
+    _same_bits(study, log)
+
+
+def frozen_too_long(federation: Federation, log: Log) -> None:
+    """A center is stopped beyond the timeout: lost by name; its late answer changes nothing."""
+    study = _study(federation, "frozen-too-long", timeout=SHORT, needed=2)
+    run = _begun(study)
+    stopped = study.held("C", ROUNDS)
+    answered = len(study.left("C"))
+    log.say(f"C's process is stopped in round {len(study.rounds()) + 1}")
+    waited(lambda: any(row["lost"] for row in study.rounds()))
+    os.kill(stopped, signal.SIGCONT)
+    log.say("it is woken after it was given up, while the others go on")
+    waited(lambda: len(study.left("C")) > answered)
+    log.holds("it answers late, while the study runs", run.process.poll() is None)
+    log.holds("the run ends by itself", run.ended() == 0)
+    _among_two(study, log)
+    log.holds("C answered that one question, and no other", len(study.left("C")) == answered + 1)
+
+
+def terminal_closed(federation: Federation, log: Log) -> None:
+    """`fedcox coordinator run` is killed: its study goes on, and --resume fetches the result."""
+    study = _study(federation, "terminal-closed", timeout=60.0)
+    run = _begun(study)
+    waited(lambda: len(study.rounds()) >= ROUNDS)
+    run.kill()
+    log.say(f"kill -9 of fedcox coordinator run after round {len(study.rounds())}")
+    waited(lambda: (study.kept / "result").exists())
+    log.say("the study went on to its end")
+    before = [len(study.left(name)) for name in NAMES]
+    _resumed(study, log)
+    after = [len(study.left(name)) for name in NAMES]
+    log.holds("nothing was asked a second time", after == before)
+
+
+def terminal_closed_and_resumed(federation: Federation, log: Log) -> None:
+    """The same, with --resume typed at once: one job waits for the other."""
+    study = _study(federation, "terminal-reopened", timeout=60.0)
+    run = _begun(study)
+    waited(lambda: len(study.rounds()) >= ROUNDS)
+    run.kill()
+    log.say(f"kill -9 of fedcox coordinator run after round {len(study.rounds())}")
+    _resumed(study, log)
+    rounds = len(study.rounds())
+    for name in NAMES:
+        log.holds(
+            f"{name} answered every round once", len(study.left(name)) == _questions(study, rounds)
+        )
+
+
+def budget_kept(federation: Federation, log: Log) -> None:
+    """Kills in a study under differential privacy: the budget is paid before, and once."""
+    policy = federation.folder / "policy.toml"
+    policy.write_text(POLICY, encoding="utf-8")
+    for name in NAMES:
+        federation.stop_center(name)
+        federation.start_center(name, policy=str(policy))
+    study = _study(federation, "budget-kept", timeout=SHORT, **PRIVATE)
+    run = _begun(study)
+    study.held("C", ROUNDS)
+    federation.kill_center("C")
+    log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
+    log.holds("the run stops", run.ended() == 2)
+    _paid(study, log)
+    federation.restart_center("C")
+    run = study.run(study.name, "--resume")
+    begun = len(study.rounds())
+    waited(lambda: len(study.rounds()) >= begun + ROUNDS)
+    federation.kill_server()
+    log.say(f"kill -9 of the server after round {len(study.rounds())}")
+    log.holds("the command ends", run.ended() == 2)
+    paid = _paid(study, log)
+    federation.start_server()
+    log.holds("it goes on to its end", study.run(study.name, "--resume").ended() == 0)
+    log.holds("nothing was paid a second time", _paid(study, log) == paid)
+    guarantee = study.result(study.name)["guarantee"]
+    log.holds(
+        f"the guarantee is the study's: epsilon {guarantee['epsilon']:.4g} of 4",
+        guarantee["epsilon"] <= 4.0,
+    )
+
+
+#: Under a minute each, and run with the tests too.
+QUICK = (center_killed, center_lost, server_killed)
+DRILLS = (
+    *QUICK,
+    center_lost_under_masks,
+    terminal_closed,
+    terminal_closed_and_resumed,
+    frozen_too_long,
+    frozen_for_a_minute,
+    budget_kept,
+)
+
+
+def _study(
+    federation: Federation,
+    name: str,
+    *,
+    timeout: float,
+    needed: int | None = None,
+    **changes: str,
+) -> Study:
+    attendance = f"timeout = {timeout:g}" + ("" if needed is None else f"\nneeded = {needed}")
+    return federation.study(name, **{"solver": SOLVER, **changes, "attendance": attendance})
+
+
+def _begun(study: Study) -> Any:
+    run = study.run(study.name)
+    study.approve_everywhere()
+    return run
+
+
+def _resumed(study: Study, log: Log) -> None:
+    finished = len(study.rounds())
+    begun = time.monotonic()
+    run = study.run(study.name, "--resume")
+    log.holds("fedcox coordinator run --resume goes to the end", run.ended() == 0)
+    asked = len(study.rounds()) - finished
+    log.say(f"it took {time.monotonic() - begun:.0f} s and asked {asked} rounds")
+    _same_bits(study, log)
+
+
+def _same_bits(study: Study, log: Log) -> None:
+    found, expected = study.result(study.name), _reference(study.federation, NAMES)
+    log.holds(
+        "coefficients, baseline, likelihood, convergence and every other number equal those of "
+        "a run without a crash bit for bit",
+        _numbers(found) == _numbers(expected),
+    )
+
+
+def _among_two(study: Study, log: Log) -> None:
+    found = study.result(study.name)
+    expected = _reference(study.federation, ("A", "B"))
+    same = all(found[key] == expected[key] for key in ("coefficients", "baseline", "patients"))
+    apart = _apart(found, expected)
+    words = "bit for bit" if same else f"coefficients within {apart:.0e}"
+    log.holds(f"it is the fit of A and B, {words}", apart < 1e-9)
+    log.holds(
+        "the report says who was lost",
+        any(each["name"] == "LostCentersWarning" and "C" in str(each) for each in found["warnings"]),
+    )
+    vain = [row for row in study.progress() if "C" in row.get("lost", {})]
+    log.holds("C was waited for in vain once", len(vain) == 1)
+    slow = [row for row in study.rounds() if max(row["seconds"].values()) >= SHORT]
+    log.holds("one round lasted until its timeout, all others were quick", len(slow) == 1)
+
+
+def _reference(federation: Federation, centers: Sequence[str], **changes: str) -> dict[str, Any]:
+    """The same study without any crash, in one process; fitted once."""
+    name = "-".join(["reference", *centers, *changes])
+    study = federation.study(name, **{"solver": SOLVER, **changes})
+    if (federation.folder / name).exists():
+        return study.result(name)
+    return study.fitted(name, centers)
+
+
+def _numbers(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Not the study's name; and centers that begin anew are sent what they knew before."""
+    apart = ("study", "study_source", "bytes_down")
+    return {key: value for key, value in result.items() if key not in apart}
+
+
+def _apart(found: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
+    pairs = zip(found["coefficients"], expected["coefficients"], strict=True)
+    return max(
+        abs(one[key] - other[key]) for one, other in pairs for key in ("coef", "se")
+    )
+
+
+def _questions(study: Study, rounds: int) -> int:
+    return sum(len(row["questions"]) for row in study.rounds()[:rounds])
+
+
+def _paid(study: Study, log: Log) -> list[Any]:
+    """What every hospital has paid for this study; it covers what has left."""
+    found = []
+    for name in NAMES:
+        paid = rows(study.federation.center(name) / "budget.jsonl")
+        left = [row for row in study.left(name) if row["protection"] == "noise"]
+        spent = sum(row["epsilon"] for row in paid)
+        log.holds(
+            f"{name} paid epsilon {spent:.4g} before {len(left)} replies left, none twice",
+            left
+            and len(paid) == len({row["releases"] for row in paid})
+            and spent >= max(row["epsilon"] or 0.0 for row in left) - 1e-12
+            and spent <= 4.0 + 1e-9,
+        )
+        found.append(paid)
+    return found
+
+
+def _error(printed: str) -> str:
+    return " ".join(printed[printed.rfind("Error:") :].split())
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

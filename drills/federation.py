@@ -1,0 +1,327 @@
+"""A coordinator and three hospitals on this machine, run by the commands that people type.
+
+Every command is a process of its own; fedcox itself is called only to find processes by their
+folder and, where a drill is not about that, to say yes for a data manager.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedcox.deployment import processes
+from fedcox.deployment.approval import Approvals
+from fedcox.deployment.center_folder import CenterFolder
+
+FEDCOX = (sys.executable, "-m", "fedcox.cli.main")
+NAMES = ("A", "B", "C")
+#: Seconds that something may take on a busy machine; nothing waits that long when all is well.
+PATIENCE = 120.0
+_GLANCE = 0.005
+_PASSWORD = re.compile(r"\b(\w+)\.kit\W+([a-z0-9]{4}(?:-[a-z0-9]{4}){4})\b")
+
+
+class DrillError(Exception):
+    """Something did not go as it must."""
+
+
+@dataclass
+class Started:
+    """A command that was started and runs by itself; what it prints goes into a file."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    def ended(self) -> int:
+        """Its exit status, once it has ended."""
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise DrillError(f"a command does not end:\n{self.printed()}") from error
+
+    def printed(self) -> str:
+        return self.output.read_text(encoding="utf-8", errors="replace")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@dataclass
+class Federation:
+    """Folders below `folder`, and the commands that were started in them."""
+
+    folder: Path
+    centers: dict[str, Started] = field(default_factory=dict)
+    _options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _environments: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _number: int = 0
+
+    @property
+    def coordinator(self) -> Path:
+        return self.folder / "coordinator"
+
+    def center(self, name: str) -> Path:
+        return self.folder / f"center-{name}"
+
+    def data(self, name: str) -> Path:
+        return self.folder / "patients" / f"hospital_{NAMES.index(name) + 1}.csv"
+
+    def make(self, patients: int = 600) -> None:
+        """Patients, the coordinator's folder, and each hospital's from its kit."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        options = ["--centers", str(len(NAMES)), "--patients", str(patients)]
+        self.command("simulate", "patients", *options)
+        centers = [word for name in NAMES for word in ("--center", name)]
+        address = ["--host", "127.0.0.1", "--port", str(free_port())]
+        told = self.command("coordinator", "init", "--name", "drill", *address, *centers)
+        passwords = dict(_PASSWORD.findall(told))
+        for name in NAMES:
+            file = self.folder / f"password-{name}"
+            file.write_text(passwords[name] + "\n", encoding="utf-8")
+            kit = f"coordinator/kits/{name}.kit"
+            where = ["--folder", f"center-{name}", "--password-file", file.name]
+            self.command("center", "join", kit, *where)
+
+    def command(self, *words: str, status: int = 0) -> str:
+        """Run a command to its end, and give what it printed."""
+        started = self.begin(*words)
+        found = started.ended()
+        if found != status:
+            raise DrillError(f"fedcox {' '.join(words)}: status {found}\n{started.printed()}")
+        return started.printed()
+
+    def begin(self, *words: str, environment: Mapping[str, str] | None = None) -> Started:
+        """Start a command."""
+        self._number += 1
+        output = self.folder / f"printed-{self._number:03d}.txt"
+        with output.open("wb") as stream:
+            process = subprocess.Popen(
+                [*FEDCOX, *words],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "COLUMNS": "120", **(environment or {})},
+            )
+        return Started(process, output)
+
+    def start_server(self) -> None:
+        self.command("coordinator", "start")
+
+    def stop_server(self) -> None:
+        self.command("coordinator", "stop")
+
+    def start_center(
+        self,
+        name: str,
+        *options: str,
+        policy: str = "none",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`fedcox center start` in the background."""
+        self._options[name] = ("--policy", policy, *options)
+        self._environments[name] = environment or {}
+        self.restart_center(name)
+
+    def restart_center(self, name: str) -> None:
+        """The same command again, as after a crash of the hospital's machine."""
+        words = ["--folder", f"center-{name}", "--data", str(self.data(name))]
+        self.centers[name] = self.begin(
+            "center",
+            "start",
+            *words,
+            *self._options[name],
+            environment=self._environments[name],
+        )
+
+    def stop_center(self, name: str) -> None:
+        """As Ctrl-C does."""
+        started = self.centers.pop(name)
+        started.process.send_signal(signal.SIGINT)
+        started.ended()
+
+    def kill_center(self, name: str) -> None:
+        """kill -9 of every process of a hospital, as when its machine loses power."""
+        started = self.centers.pop(name)
+        kill([started.process.pid, *self.center_pids(name)])
+        started.process.wait()
+
+    def kill_server(self) -> None:
+        """kill -9 of the server and of the process of its study."""
+        kill([process.pid for process in processes.belonging(self.coordinator / "server")])
+
+    def center_pids(self, name: str) -> list[int]:
+        return [process.pid for process in processes.belonging(self.center(name) / "flare")]
+
+    def job_pids(self, name: str) -> list[int]:
+        """The processes that answer a study at a center; there is one, or none."""
+        found = processes.belonging(self.center(name) / "flare")
+        return [each.pid for each in found if "fedcox.deployment.guarded_job" in each.cmdline()]
+
+    def pids(self) -> set[int]:
+        """Every process that belongs to these folders, and the commands in the background."""
+        places = [self.coordinator / "server", *(self.center(name) / "flare" for name in NAMES)]
+        found = {process.pid for place in places for process in processes.belonging(place)}
+        return found | {
+            each.process.pid for each in self.centers.values() if each.process.poll() is None
+        }
+
+    def study(self, name: str, **changes: str) -> Study:
+        """The simulated study under a name of its own, with tables put in place of others."""
+        text = (self.folder / "patients" / "study.toml").read_text(encoding="utf-8")
+        text = text.replace('"simulated hospitals"', f'"{name}"')
+        for table, content in changes.items():
+            text = _replaced(text, table.replace("__", "."), content)
+        file = self.folder / f"{name}.toml"
+        file.write_text(text, encoding="utf-8")
+        return Study(self, name, file)
+
+    @contextmanager
+    def running(self) -> Iterator[Federation]:
+        """Whatever happens inside, no process is left behind."""
+        try:
+            yield self
+        finally:
+            for started in self.centers.values():
+                if started.process.poll() is None:
+                    started.kill()
+            for place in [self.coordinator, *(self.center(name) for name in NAMES)]:
+                kill([each.pid for each in processes.belonging(place / "flare")])
+                kill([each.pid for each in processes.belonging(place / "server")])
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study file in a federation, and what became of it."""
+
+    federation: Federation
+    name: str
+    file: Path
+
+    @property
+    def kept(self) -> Path:
+        """What the coordinator keeps of the run."""
+        return self.federation.coordinator / "runs" / self.name
+
+    def run(self, out: str, *options: str) -> Started:
+        """`fedcox coordinator run` in the background."""
+        words = [self.file.name, "--out", out, *options]
+        return self.federation.begin("coordinator", "run", *words)
+
+    def approve_everywhere(self) -> None:
+        """Every hospital says yes as soon as the study's code is known."""
+        code = self.code()
+        for name in NAMES:
+            home = CenterFolder.read(self.federation.center(name))
+            Approvals(home.pending, home.approved).decide(code, approve=True)
+
+    def code(self) -> str:
+        told = waited(lambda: [row for row in self.progress() if row["kind"] == "code"])
+        return str(told[-1]["code"])
+
+    def progress(self) -> list[dict[str, Any]]:
+        return rows(self.kept / "progress.jsonl")
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """The finished rounds in which questions were asked."""
+        return [row for row in self.progress() if row.get("questions")]
+
+    def left(self, center: str) -> list[dict[str, Any]]:
+        """What left a hospital for this study, from the hospital's own ledger."""
+        found = rows(self.federation.center(center) / "ledger.jsonl")
+        return [row for row in found if row["study"] == self.name]
+
+    def held(self, center: str, after: int) -> int:
+        """Hold a round open: the center's process is stopped, the others have answered.
+
+        `after` so many rounds; gives the process that was stopped.
+        """
+        waited(lambda: len(self.rounds()) >= after)
+        (pid,) = self.federation.job_pids(center)
+        os.kill(pid, signal.SIGSTOP)
+        others = [name for name in self.federation.centers if name != center]
+
+        def others_wait() -> bool:
+            here = len(self.left(center))
+            return all(len(self.left(name)) > here for name in others)
+
+        waited(others_wait)
+        if (self.kept / "result").exists():
+            raise DrillError("the study was over before its round could be held open")
+        return pid
+
+    def fitted(self, out: str, centers: Sequence[str] = NAMES) -> dict[str, Any]:
+        """The same study over the same files in one process: `fedcox fit`."""
+        given = [
+            word
+            for name in centers
+            for word in ("--center", f"{name}={self.federation.data(name)}")
+        ]
+        self.federation.command("fit", self.file.name, *given, "--out", out)
+        return self.result(out)
+
+    def result(self, out: str) -> dict[str, Any]:
+        """The numbers of fit.json.
+
+        Not the c-index, for which patients of all hospitals must be in one place, and not
+        which command was typed where, by which version.
+        """
+        file = self.federation.folder / out / "fit.json"
+        told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            key: value
+            for key, value in told.items()
+            if key not in ("concordance", "versions", "command", "deployed")
+        }
+
+
+def waited(found: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """What is waited for, as soon as it is there."""
+    end = time.monotonic() + patience
+    while not (value := found()):
+        if time.monotonic() > end:
+            raise DrillError("what was waited for did not happen")
+        time.sleep(_GLANCE)
+    return value
+
+
+def rows(file: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file that may be growing."""
+    if not file.exists():
+        return []
+    text = file.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def kill(pids: Sequence[int]) -> None:
+    """kill -9; gone by itself is as good."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        port: int = trial.getsockname()[1]
+    return port
+
+
+def _replaced(text: str, table: str, content: str) -> str:
+    """A study file with a table put in the place of the one of that name, or at its end."""
+    kept = re.sub(rf"^\[{re.escape(table)}\]\n(?:(?!\[).*\n?)*", "", text, flags=re.MULTILINE)
+    return f"{kept.rstrip()}\n\n[{table}]\n{content.strip()}\n"

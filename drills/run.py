@@ -1,0 +1,48 @@
+"""`python -m drills.run`: every drill, with real processes; what held is printed.
+
+Takes some minutes. `python -m drills.run NAME…` runs only those named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from drills.faults import DRILLS, Log
+from drills.federation import NAMES, DrillError, Federation
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the drills; the exit status says whether all held."""
+    known = {drill.__name__: drill for drill in DRILLS}
+    parser = argparse.ArgumentParser(prog="python -m drills.run", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    names = parser.parse_args(arguments).names or list(known)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        parser.error(f"there is no drill {', '.join(unknown)}; there are {', '.join(known)}")
+    _write(f"fedcox {version('fedcox')}, nvflare {version('nvflare')}, {platform.system()}, "
+           f"Python {platform.python_version()}, {os.cpu_count()} cores\n")
+    failed = [name for name in names if not _held(known[name])]
+    _write(f"{len(names) - len(failed)} of {len(names)} drills held.")
+    return 1 if failed else 0
+
+
+def _held(drill) -> bool:
+    ...
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
