@@ -16,6 +16,7 @@ from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
+from fedcox.deployment.private_files import write_private_json
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
 from fedcox.engines.nvflare.messages import Refusal
 from fedcox.engines.nvflare.site import (
@@ -27,7 +28,7 @@ from fedcox.engines.nvflare.site import (
 )
 from fedcox.errors import BudgetError, InputError, RefusedError, StudyError
 from fedcox.federation.center import Center
-from fedcox.privacy.study_memory import StudyMemory
+from fedcox.privacy.study_memory import StudyMemory, fingerprint_of
 
 if TYPE_CHECKING:
     from fedcox.data.encoding import LoadedCohort
@@ -50,7 +51,7 @@ class CenterSettings:
     approved: tuple[str, ...] = ()
 
     def write(self, file: Path) -> None:
-        file.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+        write_private_json(file, asdict(self))
 
     @classmethod
     def read(cls, file: Path) -> CenterSettings:
@@ -94,7 +95,12 @@ class HospitalDesk:
         if study.privacy.secure_sums:
             masked = self._masked(study, center, code, invitation, memory)
         return OpenStudy(
-            center, frozenset(asked_by(study)), schema_digest(study), masked, private
+            center,
+            frozenset(asked_by(study)),
+            schema_digest(study),
+            self._identity().tag(f"{code} {fingerprint_of(loaded.cohort)}".encode()),
+            masked,
+            private,
         )
 
     def leaving(self, rows: Sequence[Leaving]) -> None:
