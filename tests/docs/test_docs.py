@@ -151,7 +151,7 @@ def test_the_page_of_commands_has_all_of_them() -> None:
 
 def _names(app: typer.Typer) -> list[str]:
     return [
-        str(command.name or getattr(command.callback, "__name__", ""))
+        str(command.name or getattr(command.callback, "__name__", "")).replace("_", "-")
         for command in app.registered_commands
     ]
 

@@ -55,11 +55,10 @@ def join(
 
 
 def _show(joined: CenterFolder, folder: Path) -> None:
-    import shlex
-
     from rich.console import Console
     from rich.markup import escape
 
+    from fedcox.cli.folder_option import folder_option
     from fedcox.privacy.identity import Identity
 
     console = Console(soft_wrap=True, highlight=False)
@@ -72,7 +71,7 @@ def _show(joined: CenterFolder, folder: Path) -> None:
     console.print(
         f"Fingerprint of this center: [bold]{Identity.load(joined.identity).public.fingerprint}"
     )
-    option = "" if folder == Path("center") else f" --folder {shlex.quote(str(folder))}"
+    option = folder_option(folder, "center")
     console.print(escape(f"Next: fedcox center start{option} --data FILE --policy policy.toml"))
 
 

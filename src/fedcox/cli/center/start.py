@@ -69,7 +69,7 @@ def start(
         else f"{home.name} waits for the coordinator: {away}. It is tried again until Ctrl-C."
     )
     console.print(validity(home))
-    watched = _Watched(home, Approvals(home.pending, home.approved), console)
+    watched = _Watched(home, Approvals(home.pending, home.approved), console, folder)
     forgotten = client.ForgottenJobs(home)
     process = client.run(home)
     try:
@@ -92,10 +92,14 @@ def start(
 class _Watched:
     """What happens at a center, as lines on its terminal."""
 
-    def __init__(self, home: CenterFolder, approvals: Approvals, console: Console) -> None:
+    def __init__(
+        self, home: CenterFolder, approvals: Approvals, console: Console, folder: Path
+    ) -> None:
+        from fedcox.cli.folder_option import folder_option
         from fedcox.deployment.followed_file import FollowedFile
 
         self._approvals, self._console = approvals, console
+        self._option = folder_option(folder, "center")
         self._ledger, self._trouble = FollowedFile(home.ledger), FollowedFile(home.trouble)
         self._shown: set[str] = set()
 
@@ -123,4 +127,6 @@ class _Watched:
             approved = typer.confirm("Approve it?", default=False)
             self._approvals.decide(request.code, approve=approved)
         else:
-            self._console.print(f"Approve it with: fedcox center approve {request.code}")
+            self._console.print(
+                f"Approve it with: fedcox center approve {request.code}{self._option}"
+            )

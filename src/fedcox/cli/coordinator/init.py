@@ -45,6 +45,7 @@ def init(
     from datetime import UTC, datetime
 
     from fedcox.cli.coordinator.kit_table import show_kits
+    from fedcox.cli.folder_option import folder_option
     from fedcox.deployment.coordinator_folder import CoordinatorFolder, check_init, make_folder
 
     participants = check_init(
@@ -53,24 +54,14 @@ def init(
     passwords = make_folder(folder, participants, days=days, now=datetime.now(UTC))
     made = CoordinatorFolder.read(folder)
     show_kits(made, folder, passwords)
-    typer.echo(f"Every certificate ends on {made.expires}; renew with: {_renewal(folder)}")
+    option = folder_option(folder, "coordinator")
+    typer.echo(
+        f"Every certificate ends on {made.expires}; renew with: "
+        f"fedcox coordinator renew{option}"
+    )
     if not participants.on_loopback:
         typer.echo(
             f"The server will listen on port {port} of every address of this machine: open "
             "this port in the firewall, and no other."
         )
-    typer.echo(f"Next: {_start(folder)}")
-
-
-def _start(folder: Path) -> str:
-    return f"fedcox coordinator start{_option(folder)}"
-
-
-def _renewal(folder: Path) -> str:
-    return f"fedcox coordinator renew{_option(folder)}"
-
-
-def _option(folder: Path) -> str:
-    import shlex
-
-    return "" if folder == Path("coordinator") else f" --folder {shlex.quote(str(folder))}"
+    typer.echo(f"Next: fedcox coordinator start{option}")

@@ -22,6 +22,7 @@ def start(
     """
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from fedcox.cli.folder_option import folder_option
     from fedcox.cli.progress import progress_bar
     from fedcox.deployment import server
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
@@ -33,4 +34,5 @@ def start(
         pid = server.start(project)
     typer.echo(f"The server of {project.project} listens at {project.host}:{project.port}.")
     typer.echo(f"Process {pid}; its log is {project.log}.")
-    typer.echo("Who is connected: fedcox coordinator status")
+    option = folder_option(folder, "coordinator")
+    typer.echo(f"Who is connected: fedcox coordinator status{option}")
