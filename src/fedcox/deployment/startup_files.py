@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcox.deployment.authority import COORDINATOR_USER, Credentials
+from fedcox.deployment.participants import is_loopback
 from fedcox.deployment.private_files import private_folder, write_private, write_private_json
 
 #: WebSockets over TLS: one outgoing connection per center, which firewalls let pass.
@@ -86,7 +87,8 @@ def write_admin_startup(
             "username": COORDINATOR_USER,
             "server_identity": host,
             "scheme": SCHEME,
-            "host": host,
+            # On the server's own machine, which may not be reached by its name from inside.
+            "host": host if is_loopback(host) else "127.0.0.1",
             "port": port,
             "connection_security": _SECURITY,
             "uid_source": "user_input",
