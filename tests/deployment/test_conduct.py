@@ -337,17 +337,6 @@ def test_a_changed_file_is_not_answered_about(hospitals: Hospitals, tmp_path: Pa
     assert fault.startswith("Bern: its patients have changed")
 
 
-def test_rounds_from_before_a_file_changed_are_not_mixed_with_new_ones(
-    hospitals: Hospitals,
-) -> None:
-    approved(hospitals)
-    assert conducted(hospitals, tamper=lost_after("Cork", 5)).failure() is not None
-    changed = frames() | {"Bern": frames()["Bern"].iloc[:-20]}
-    changed["Bern"].to_csv(hospitals.path / "files" / "Bern.csv", index=False)
-    found = result(conducted(hospitals))
-    assert_same_bits(found, fit(study(), InProcess.from_frame(study(), changed)))
-
-
 def test_what_left_is_in_each_hospital_s_ledger(hospitals: Hospitals) -> None:
     approved(hospitals)
     found = result(conducted(hospitals))

@@ -42,9 +42,8 @@ class Crashing:
         return self._federation.ask_together(queries, each)
 
 
-def kept(federation: Any, folder: Path, **changed: bytes) -> Checkpointed:
-    tags = {name: changed.get(name, b"as before") for name in federation.names}
-    return Checkpointed(federation, folder, 3, tags)
+def kept(federation: Any, folder: Path) -> Checkpointed:
+    return Checkpointed(federation, folder, columns=3)
 
 
 def same(found: list[Any], expected: list[Any]) -> bool:
@@ -93,17 +92,6 @@ def test_rounds_of_other_centers_are_not_used(tmp_path: Path) -> None:
     fewer = {name: cohort for name, cohort in parts().items() if name != "center 00"}
     again = Crashing(hub_over(fewer), 0)
     found = numbers(kept(again, tmp_path), chosen)
-    assert found == numbers(hub_over(fewer), chosen)
-    assert again.asked == found[-1]
-
-
-def test_rounds_about_other_patients_are_not_used(tmp_path: Path) -> None:
-    chosen, cohorts = plan(Newton()), parts()
-    with pytest.raises(CrashError):
-        estimate(chosen, kept(Crashing(hub_over(cohorts), 5), tmp_path))
-    fewer = cohorts | {"center 00": parts((120, 89, 30, 1, 0))["center 01"]}
-    again = Crashing(hub_over(fewer), 0)
-    found = numbers(kept(again, tmp_path, **{"center 00": b"others"}), chosen)
     assert found == numbers(hub_over(fewer), chosen)
     assert again.asked == found[-1]
 

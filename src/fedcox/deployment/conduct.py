@@ -149,9 +149,7 @@ def _kept(
     if _begins_anew(study, joined):
         shutil.rmtree(run.checkpoint, ignore_errors=True)
         return federation
-    columns = len(study.schema.encoded_names)
-    tags = {name: each.tag for name, each in joined.items()}
-    return Checkpointed(federation, run.checkpoint, columns, tags)
+    return Checkpointed(federation, run.checkpoint, len(study.schema.encoded_names))
 
 
 def _begins_anew(study: Study, joined: Mapping[str, Joined]) -> bool:

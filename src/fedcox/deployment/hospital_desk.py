@@ -16,7 +16,6 @@ from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
-from fedcox.deployment.private_files import write_private_json
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
 from fedcox.engines.nvflare.messages import Refusal
 from fedcox.engines.nvflare.site import (
@@ -28,7 +27,7 @@ from fedcox.engines.nvflare.site import (
 )
 from fedcox.errors import BudgetError, InputError, RefusedError, StudyError
 from fedcox.federation.center import Center
-from fedcox.privacy.study_memory import StudyMemory, fingerprint_of
+from fedcox.privacy.study_memory import StudyMemory
 
 if TYPE_CHECKING:
     from fedcox.data.encoding import LoadedCohort
@@ -51,7 +50,7 @@ class CenterSettings:
     approved: tuple[str, ...] = ()
 
     def write(self, file: Path) -> None:
-        write_private_json(file, asdict(self))
+        file.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, file: Path) -> CenterSettings:
@@ -95,12 +94,7 @@ class HospitalDesk:
         if study.privacy.secure_sums:
             masked = self._masked(study, center, code, invitation, memory)
         return OpenStudy(
-            center,
-            frozenset(asked_by(study)),
-            schema_digest(study),
-            self._identity().tag(f"{code} {fingerprint_of(loaded.cohort)}".encode()),
-            masked,
-            private,
+            center, frozenset(asked_by(study)), schema_digest(study), masked, private
         )
 
     def leaving(self, rows: Sequence[Leaving]) -> None:

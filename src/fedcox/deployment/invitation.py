@@ -26,13 +26,11 @@ _LATER = frozenset({"waiting", "busy"})
 class Joined:
     """A center that takes part: whether it follows the study, and how many patients it has.
 
-    Under masks or noise nobody learns the latter. The tag is another one where its patients
-    are not those of an earlier job.
+    Under masks or noise nobody learns the latter.
     """
 
     follows: bool
     patients: int | None
-    tag: bytes
 
 
 class Waiting:
@@ -99,15 +97,13 @@ def invite(
 
 
 def _joined(told: Tree, expected: bytes) -> Joined:
-    answer = table(told, "schema", "follows", "patients", "tag")
+    answer = table(told, "schema", "follows", "patients")
     if answer["schema"] != expected:
         raise MessageError("It reads the study's columns in another way.")
     patients = answer["patients"]
     if patients is not None and (type(patients) is not int or patients < 0):
         raise MessageError("It does not say how many patients it has.")
-    if not isinstance(answer["tag"], bytes):
-        raise MessageError("It does not say by what to know its patients again.")
-    return Joined(answer["follows"] is True, patients, answer["tag"])
+    return Joined(answer["follows"] is True, patients)
 
 
 def _may_change(reason: str | Refusal) -> bool:

@@ -8,7 +8,7 @@ The result is that of a run without the crash, to the last bit.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,16 +28,12 @@ _VERSION = 1
 class Checkpointed:
     """The same federation, with every round that was answered kept in `folder`.
 
-    A kept round is used where the same centers, by `tags` with the same patients, are asked
-    the same questions. From the first other round on, what was kept is deleted: the study took
-    another way.
+    A kept round is used where the same centers are asked the same questions. From the first
+    other round on, what was kept is deleted: the study took another way.
     """
 
-    def __init__(
-        self, federation: Federation, folder: Path, columns: int, tags: Mapping[str, bytes]
-    ) -> None:
+    def __init__(self, federation: Federation, folder: Path, columns: int) -> None:
         self._federation, self._folder, self._columns = federation, folder, columns
-        self._tags = tags
         self._asked = 0
         self._replayed: Evidence | None = None
         self._live = False
@@ -95,7 +91,7 @@ class Checkpointed:
         tree: dict[str, Tree] = {
             "version": _VERSION,
             "asked": _digest(queries, each),
-            "centers": self._centers(),
+            "centers": list(self.names),
             "replies": [encode_reply(q, a) for q, a in zip(queries, combined, strict=True)],
             "each": [
                 {name: encode_reply(query, reply) for name, reply in by_center.items()}
@@ -113,7 +109,7 @@ class Checkpointed:
         tree = self._record()
         if tree is None or tree["asked"] != _digest(queries, each):
             return None
-        if tree["centers"] != self._centers():
+        if tree["centers"] != list(self.names):
             return None
         replies = [
             decode_reply(query, told, self._columns)
@@ -126,9 +122,6 @@ class Checkpointed:
         self._replayed = evidence_of([*queries, *each], tree["transcript"])
         self.ledger.take_over([LedgerRow(**row) for row in tree["ledger"]])
         return [*replies, *by_center]
-
-    def _centers(self) -> dict[str, Tree]:
-        return {name: self._tags[name] for name in self.names}
 
     def _record(self) -> dict[str, Any] | None:
         file = self._file(self._asked)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hmac
 import os
 import stat
 from dataclasses import dataclass
@@ -85,10 +84,6 @@ class Identity:
     def sign(self, message: bytes) -> bytes:
         """64 bytes that only this identity can make for this message."""
         return self._key.sign(message)
-
-    def tag(self, message: bytes) -> bytes:
-        """32 bytes that change with the message, and by which nobody else can test a guess."""
-        return hmac.digest(self._key.private_bytes_raw(), b"fedcox tag\n" + message, "sha256")
 
     def save(self, file: Path) -> None:
         """Write the private key where only its owner can read it; never over another file."""

@@ -97,7 +97,7 @@ def hub_over(
 ) -> Hub:
     """A hub over one site for each cohort, each of which has taken the study."""
     sites = {
-        name: Site(name, OpenDesk(OpenStudy(Center(name, cohort), ASKED, b"schema", b"tag")))
+        name: Site(name, OpenDesk(OpenStudy(Center(name, cohort), ASKED, b"schema")))
         for name, cohort in cohorts.items()
     }
     return hub_to(DirectLine(sites, tamper), needed=needed, watch=watch)

@@ -44,7 +44,7 @@ INVITATION: dict[str, Tree] = {
 
 
 def site(**changes: Any) -> Site:
-    study = OpenStudy(Center("A", simulated(50)), ASKED, b"schema", b"tag")
+    study = OpenStudy(Center("A", simulated(50)), ASKED, b"schema")
     return Site("A", OpenDesk(OpenStudy(**{**vars(study), **changes})))
 
 

@@ -70,16 +70,14 @@ class Invitation:
 class OpenStudy:
     """A study that this center takes part in.
 
-    `asked` are the questions that were agreed to, by name. By its `tag` the coordinator knows
-    that answers of an earlier job were about the same patients, and nothing else. Where sums
-    are masked, `masked` is the center's part in them and nothing is answered without a mask;
-    where `noise_only` is set, nothing without noise.
+    `asked` are the questions that were agreed to, by name. Where sums are masked, `masked` is
+    the center's part in them and nothing is answered without a mask; where `noise_only` is
+    set, nothing without noise.
     """
 
     center: Center
     asked: frozenset[str]
     schema: bytes
-    tag: bytes
     masked: MaskedCenter | None = None
     noise_only: bool = False
 
@@ -187,7 +185,6 @@ class Site:
         hidden = masked is not None or self._study.noise_only
         return {
             "schema": self._study.schema,
-            "tag": self._study.tag,
             "follows": masked is not None and masked.study is not None,
             "patients": None if hidden else self._study.center.cohort.patients,
         }
