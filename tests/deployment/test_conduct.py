@@ -408,3 +408,13 @@ def test_a_study_needs_its_own_words_for_a_missing_timeout() -> None:
     assert Study.parse(STUDY).attendance.timeout is None
     assert "attendance" not in Study.parse(STUDY).to_toml()
     assert Study.parse(STUDY + "\n[attendance]\ntimeout = 20\n").attendance.timeout == 20.0
+
+
+def test_rounds_on_disk_about_other_patients_are_asked_again(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    run = conducted(hospitals, tamper=lost_after("Cork", 5))
+    assert list(run.checkpoint.iterdir())
+    other = frames() | {"Bern": frames()["Bern"].iloc[30:]}
+    other["Bern"].to_csv(hospitals.path / "files" / "Bern.csv", index=False)
+    expected = fit(study(), InProcess.from_frame(study(), other))
+    assert_same_bits(result(conducted(hospitals)), expected)

@@ -149,7 +149,8 @@ def _kept(
     if _begins_anew(study, joined):
         shutil.rmtree(run.checkpoint, ignore_errors=True)
         return federation
-    return Checkpointed(federation, run.checkpoint, len(study.schema.encoded_names))
+    marks = {name: each.mark for name, each in joined.items()}
+    return Checkpointed(federation, run.checkpoint, len(study.schema.encoded_names), marks)
 
 
 def _begins_anew(study: Study, joined: Mapping[str, Joined]) -> bool:

@@ -94,7 +94,12 @@ class HospitalDesk:
         if study.privacy.secure_sums:
             masked = self._masked(study, center, code, invitation, memory)
         return OpenStudy(
-            center, frozenset(asked_by(study)), schema_digest(study), masked, private
+            center,
+            frozenset(asked_by(study)),
+            schema_digest(study),
+            masked,
+            private,
+            memory.now.mark,
         )
 
     def leaving(self, rows: Sequence[Leaving]) -> None:

@@ -26,11 +26,13 @@ _LATER = frozenset({"waiting", "busy"})
 class Joined:
     """A center that takes part: whether it follows the study, and how many patients it has.
 
-    Under masks or noise nobody learns the latter.
+    Under masks or noise nobody learns the latter. A center whose patients are others than in
+    an earlier job of the run has another `mark`.
     """
 
     follows: bool
     patients: int | None
+    mark: str
 
 
 class Waiting:
@@ -97,13 +99,15 @@ def invite(
 
 
 def _joined(told: Tree, expected: bytes) -> Joined:
-    answer = table(told, "schema", "follows", "patients")
+    answer = table(told, "schema", "follows", "mark", "patients")
     if answer["schema"] != expected:
         raise MessageError("It reads the study's columns in another way.")
     patients = answer["patients"]
     if patients is not None and (type(patients) is not int or patients < 0):
         raise MessageError("It does not say how many patients it has.")
-    return Joined(answer["follows"] is True, patients)
+    if not isinstance(answer["mark"], str):
+        raise MessageError("It does not say which patients it answers about.")
+    return Joined(answer["follows"] is True, patients, answer["mark"])
 
 
 def _may_change(reason: str | Refusal) -> bool:

@@ -8,7 +8,7 @@ The result is that of a run without the crash, to the last bit.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,20 @@ _VERSION = 1
 class Checkpointed:
     """The same federation, with every round that was answered kept in `folder`.
 
-    A kept round is used where the same centers are asked the same questions. From the first
-    other round on, what was kept is deleted: the study took another way.
+    A kept round is used where the same centers are asked the same questions about the same
+    patients, which `marks` tell apart: a center with other patients has another one. From the
+    first other round on, what was kept is deleted: the study took another way.
     """
 
-    def __init__(self, federation: Federation, folder: Path, columns: int) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        folder: Path,
+        columns: int,
+        marks: Mapping[str, str] | None = None,
+    ) -> None:
         self._federation, self._folder, self._columns = federation, folder, columns
+        self._marks = marks or {}
         self._asked = 0
         self._replayed: Evidence | None = None
         self._live = False
@@ -91,7 +99,7 @@ class Checkpointed:
         tree: dict[str, Tree] = {
             "version": _VERSION,
             "asked": _digest(queries, each),
-            "centers": list(self.names),
+            "centers": self._centers(),
             "replies": [encode_reply(q, a) for q, a in zip(queries, combined, strict=True)],
             "each": [
                 {name: encode_reply(query, reply) for name, reply in by_center.items()}
@@ -109,7 +117,7 @@ class Checkpointed:
         tree = self._record()
         if tree is None or tree["asked"] != _digest(queries, each):
             return None
-        if tree["centers"] != list(self.names):
+        if tree["centers"] != self._centers():
             return None
         replies = [
             decode_reply(query, told, self._columns)
@@ -122,6 +130,10 @@ class Checkpointed:
         self._replayed = evidence_of([*queries, *each], tree["transcript"])
         self.ledger.take_over([LedgerRow(**row) for row in tree["ledger"]])
         return [*replies, *by_center]
+
+    def _centers(self) -> list[Tree]:
+        """Who is asked, and about which patients."""
+        return [[name, self._marks.get(name, "")] for name in self.names]
 
     def _record(self) -> dict[str, Any] | None:
         file = self._file(self._asked)

@@ -72,7 +72,8 @@ class OpenStudy:
 
     `asked` are the questions that were agreed to, by name. Where sums are masked, `masked` is
     the center's part in them and nothing is answered without a mask; where `noise_only` is
-    set, nothing without noise.
+    set, nothing without noise. `mark` is a random word that is another one as soon as the
+    patients are others.
     """
 
     center: Center
@@ -80,6 +81,7 @@ class OpenStudy:
     schema: bytes
     masked: MaskedCenter | None = None
     noise_only: bool = False
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ class Site:
         return {
             "schema": self._study.schema,
             "follows": masked is not None and masked.study is not None,
+            "mark": self._study.mark,
             "patients": None if hidden else self._study.center.cohort.patients,
         }
 
