@@ -418,3 +418,28 @@ def test_rounds_on_disk_about_other_patients_are_asked_again(hospitals: Hospital
     other["Bern"].to_csv(hospitals.path / "files" / "Bern.csv", index=False)
     expected = fit(study(), InProcess.from_frame(study(), other))
     assert_same_bits(result(conducted(hospitals)), expected)
+
+
+class KilledError(BaseException):
+    """Nothing of the coordinator runs after it, as after kill -9."""
+
+
+def test_a_killed_coordinator_knows_whom_masked_sums_went_on_without(tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, centers=(*CENTERS, "Delft"))
+    text = SECURE + "\n[attendance]\nneeded = 3\n"
+    approved(hospitals, text)
+    run = hospitals.run(text)
+
+    def one_goes_and_then_the_server(name: str, call: int, answer: bytes) -> bytes | Silence:
+        if call > 20:
+            raise KilledError
+        return Silence("no answer") if name == "Delft" and call > 14 else answer
+
+    line = hospitals.line(one_goes_and_then_the_server)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("fail", "tell"):
+            patch.setattr(RunFolder, name, lambda *told, **more: None)
+        with pytest.raises(KilledError):
+            conduct(run, line, hospitals.names, wait=0.0, pause=0.0)
+    found = result(conducted(hospitals, text))
+    assert [row.name for row in found.centers] == list(CENTERS)

@@ -82,18 +82,19 @@ def _conducted(
     code = study_code(study, centers, known)
     run.tell("code", code=code, centers=list(board.names))
     joined = invite(study, board, centers, known, waiting)
-    try:
-        federation = _federation(study, board, code, known, joined)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FedcoxWarning)  # the fit's notices hold them
-            return fit(
-                study,
-                _kept(run, study, federation, joined),
-                lambda step: _tell_step(run, step),
-            )
-    finally:
-        if study.privacy.secure_sums:
-            run.leave_out(board.without)
+    if study.privacy.secure_sums:
+        # On the disk before a sum is opened without them: hospitals remember it, and would
+        # refuse a run that forgot it in a crash.
+        run.leave_out(board.without)
+        board.on_going_on = run.leave_out
+    federation = _federation(study, board, code, known, joined)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FedcoxWarning)  # the fit's notices hold them
+        return fit(
+            study,
+            _kept(run, study, federation, joined),
+            lambda step: _tell_step(run, step),
+        )
 
 
 def _check_batches(study: Study) -> None:
