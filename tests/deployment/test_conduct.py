@@ -14,6 +14,7 @@ from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals
+from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.conduct import conduct
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.study_code import study_code
@@ -443,3 +444,29 @@ def test_a_killed_coordinator_knows_whom_masked_sums_went_on_without(tmp_path: P
             conduct(run, line, hospitals.names, wait=0.0, pause=0.0)
     found = result(conducted(hospitals, text))
     assert [row.name for row in found.centers] == list(CENTERS)
+
+
+def test_an_approval_can_be_taken_back_while_the_study_runs(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    bern = hospitals.folders["Bern"]
+
+    def take_back(name: str, call: int, answer: bytes) -> bytes:
+        if (name, call) == ("Bern", 4):
+            code = study_code(study(), CENTERS, {})
+            Approvals(bern.pending, bern.approved).decide(code, approve=False)
+        return answer
+
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals, tamper=take_back))
+    assert caught.value.faults == ("Bern: its data manager has declined the study.",)
+
+
+def test_a_full_disk_at_a_hospital_lets_no_error_out(
+    hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approved(hospitals)
+    for name in ("ledger", "trouble"):
+        monkeypatch.setattr(CenterFolder, name, Path("/dev/full"))
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals))
+    assert all("something went wrong" in fault for fault in caught.value.faults)

@@ -43,9 +43,9 @@ def test_a_run_that_is_at_work_is_left_alone(home: CoordinatorFolder, how: str) 
 
 
 def test_two_commands_do_not_run_one_study(home: CoordinatorFolder) -> None:
-    with attended(home, study()), pytest.raises(InputError, match="Another"):
-        with attended(home, study()):
-            pytest.fail("both are at work")
+    again = attended(home, study())
+    with attended(home, study()), pytest.raises(InputError, match="Another"), again:
+        pytest.fail("both are at work")
 
 
 def test_a_run_of_another_study_is_not_replaced(home: CoordinatorFolder) -> None:

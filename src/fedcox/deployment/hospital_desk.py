@@ -16,6 +16,7 @@ from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
+from fedcox.deployment.private_files import read_json, write_private_json
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
 from fedcox.engines.nvflare.messages import Refusal
 from fedcox.engines.nvflare.site import (
@@ -25,7 +26,7 @@ from fedcox.engines.nvflare.site import (
     OpenStudy,
     rules_in,
 )
-from fedcox.errors import BudgetError, InputError, RefusedError, StudyError
+from fedcox.errors import BudgetError, DeploymentError, InputError, RefusedError, StudyError
 from fedcox.federation.center import Center
 from fedcox.privacy.study_memory import StudyMemory
 
@@ -47,15 +48,19 @@ class CenterSettings:
 
     data: str
     policy: str
-    approved: tuple[str, ...] = ()
 
     def write(self, file: Path) -> None:
-        file.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+        write_private_json(file, asdict(self))
 
     @classmethod
     def read(cls, file: Path) -> CenterSettings:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        return cls(told["data"], told["policy"], tuple(told["approved"]))
+        told = read_json(file, "Start the center with `fedcox center start`.")
+        try:
+            return cls(str(told["data"]), str(told["policy"]))
+        except KeyError as error:
+            raise DeploymentError(
+                f"{file} is damaged.", ["Start the center again with `fedcox center start`."]
+            ) from error
 
 
 class HospitalDesk:
@@ -65,7 +70,7 @@ class HospitalDesk:
         self._folder = folder
         self._settings = CenterSettings.read(folder.settings)
         self._approvals = Approvals(folder.pending, folder.approved)
-        self._study = ""
+        self._study = self._code = ""
         self._memory: StudyMemory | None = None
 
     def close(self) -> None:
@@ -80,7 +85,7 @@ class HospitalDesk:
         study = self._read_study(invitation)
         code = study_code(study, invitation.centers, invitation.identities)
         self._check_approval(study, code, invitation)
-        self._study = study.name
+        self._study, self._code = study.name, code
         loaded = self._patients(study)
         memory = self._remembered(study)
         memory.bind(loaded.cohort)
@@ -101,6 +106,11 @@ class HospitalDesk:
             private,
             memory.now.mark,
         )
+
+    def check_agreed(self) -> None:
+        decision = self._approvals.decision(self._code)
+        if decision is not True:
+            raise NotNowError(Refusal("waiting" if decision is None else "declined"))
 
     def leaving(self, rows: Sequence[Leaving]) -> None:
         self._note(self._folder.ledger, [{"study": self._study, **asdict(row)} for row in rows])
@@ -133,7 +143,7 @@ class HospitalDesk:
 
     def _check_approval(self, study: Study, code: str, invitation: Invitation) -> None:
         decision = self._approvals.decision(code)
-        if code in self._settings.approved or decision is True:
+        if decision is True:
             return
         if decision is False:
             raise NotNowError(Refusal("declined"))

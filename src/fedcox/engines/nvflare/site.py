@@ -7,6 +7,7 @@ any trace of an error, stay in the hospital.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -106,6 +107,10 @@ class Desk(Protocol):
         """Let the study in, or raise NotNowError."""
         ...
 
+    def check_agreed(self) -> None:
+        """Raise NotNowError where the study that was let in has been declined since."""
+        ...
+
     def leaving(self, rows: Sequence[Leaving]) -> None:
         """Write into the hospital's ledger what is about to leave."""
         ...
@@ -142,7 +147,8 @@ class Site:
         except NotNowError as error:
             return refusal(heading, error.told)
         except Exception as error:  # whatever it is, no text of it may leave
-            self.desk.trouble(error)
+            with suppress(Exception):  # the disk may be full
+                self.desk.trouble(error)
             return refusal(heading, reason_of(error))
 
     def _check_order(self, heading: Heading) -> None:
@@ -195,6 +201,7 @@ class Site:
     def _agreed(self) -> OpenStudy:
         if self._study is None:
             raise NotNowError(Refusal("order"))
+        self.desk.check_agreed()
         return self._study
 
     def _asked(self, study: OpenStudy, body: Tree) -> Tree:
