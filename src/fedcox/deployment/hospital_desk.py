@@ -17,6 +17,7 @@ from fedcox.analysis.asked import asked_by
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
 from fedcox.deployment.private_files import read_json, write_private_json
+from fedcox.deployment.shown_text import shown
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
 from fedcox.engines.nvflare.messages import Refusal
 from fedcox.engines.nvflare.site import (
@@ -85,7 +86,7 @@ class HospitalDesk:
         study = self._read_study(invitation)
         code = study_code(study, invitation.centers, invitation.identities)
         self._check_approval(study, code, invitation)
-        self._study, self._code = study.name, code
+        self._study, self._code = shown(study.name), code
         loaded = self._patients(study)
         memory = self._remembered(study)
         memory.bind(loaded.cohort)
@@ -118,7 +119,8 @@ class HospitalDesk:
     def trouble(self, error: Exception) -> None:
         """Into the hospital's own log: words for a refusal, the whole trace for a fault."""
         if isinstance(error, InputError):
-            told = "\n".join([error.subject, *(f"  {fault}" for fault in error.faults)])
+            lines = [error.subject, *(f"  {fault}" for fault in error.faults)]
+            told = "\n".join(map(shown, lines))
         else:
             told = "".join(traceback.format_exception(error))
         with self._folder.trouble.open("a", encoding="utf-8") as file:
@@ -151,7 +153,7 @@ class HospitalDesk:
             self._approvals.ask(
                 Request(
                     code,
-                    study.name,
+                    shown(study.name),
                     study.source,
                     tuple(sorted(invitation.centers)),
                     self._fingerprints(invitation),
