@@ -470,3 +470,46 @@ def test_a_full_disk_at_a_hospital_lets_no_error_out(
     with pytest.raises(InputError) as caught:
         result(conducted(hospitals))
     assert all("something went wrong" in fault for fault in caught.value.faults)
+
+
+@pytest.mark.parametrize("masked", ["true", "false"])
+@pytest.mark.parametrize("lost_from", [4, 9])
+def test_under_noise_a_run_goes_on_from_its_last_round_whoever_is_there(
+    tmp_path: Path, masked: str, lost_from: int
+) -> None:
+    """Begun anew, it would find nothing left of what the hospitals paid."""
+    pytest.importorskip("dp_accounting")
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        f'[protection]\nsecure_sums = "{"required" if masked == "true" else "optional"}"\n'
+        "[differential_privacy]\nepsilon = 5\ndelta = 2e-5\n"
+    )
+    hospitals = Hospitals(tmp_path / "all", str(policy), centers=(*CENTERS, "Delft"))
+    text = STUDY + DIFFERENTIAL.format(masked=masked) + "\n[attendance]\nneeded = 3\n"
+    approved(hospitals, text)
+
+    def one_goes_and_then_the_rest(name: str, call: int, answer: bytes) -> bytes | Silence:
+        gone = call > 12 or (name == "Delft" and call >= lost_from)
+        return Silence("no answer") if gone else answer
+
+    run = conducted(hospitals, text, one_goes_and_then_the_rest)
+    assert run.failure() is not None
+    before = {file.name: file.read_bytes() for file in run.checkpoint.iterdir()}
+    found = result(conducted(hospitals, text))
+    assert [row.name for row in found.centers] == list(CENTERS)
+    assert "LostCentersWarning" in {notice.name for notice in found.notices}
+    for name, content in before.items():
+        assert (run.checkpoint / name).read_bytes() == content
+    for name in CENTERS:
+        lines = hospitals.folders[name].budget.read_text().splitlines()
+        assert sum(json.loads(line)["epsilon"] for line in lines) <= 4.0 + 1e-9
+
+
+def test_a_center_that_took_no_part_is_named_in_the_result(hospitals: Hospitals) -> None:
+    text = STUDY + "\n[attendance]\nneeded = 2\n"
+    approved(hospitals, text)
+    line = hospitals.line()
+    line.sites = {name: site for name, site in line.sites.items() if name != "Aachen"}
+    (notice,) = result(conducted(hospitals, text, line=line)).notices
+    assert notice.name == "LostCentersWarning"
+    assert notice.text.startswith("Aachen took no part.")
