@@ -513,3 +513,31 @@ def test_a_center_that_took_no_part_is_named_in_the_result(hospitals: Hospitals)
     (notice,) = result(conducted(hospitals, text, line=line)).notices
     assert notice.name == "LostCentersWarning"
     assert notice.text.startswith("Aachen took no part.")
+
+
+def test_no_more_epsilon_is_spent_than_the_approved_study_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dp_accounting")
+    from fedcox.solvers.private_descent import PrivateDescent
+
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        '[protection]\nsecure_sums = "optional"\n'
+        "[differential_privacy]\nepsilon = 60\ndelta = 1e-3\n"
+    )
+    hospitals = Hospitals(tmp_path / "all", str(policy))
+    text = STUDY + DIFFERENTIAL.format(masked="false")
+    approved(hospitals, text)
+    honest = PrivateDescent.release
+
+    def with_less_noise(descent: PrivateDescent, epsilon: float, *more: Any, **how: Any) -> Any:
+        return honest(descent, 2.0 * epsilon, *more, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateDescent, "release", with_less_noise)
+        with pytest.raises(InputError) as caught:
+            result(conducted(hospitals, text))
+    assert all("privacy budget does not cover" in fault for fault in caught.value.faults)
+    assert not any(folder.budget.exists() for folder in hospitals.folders.values())
+    assert result(conducted(hospitals, text)).guarantee is not None

@@ -207,7 +207,9 @@ class HospitalDesk:
                 ["Give the policy epsilon and delta in its [differential_privacy]."],
             )
         budget = Budget(self._folder.budget, epsilon=limits.epsilon, delta=limits.delta)
-        return NoisedReplies(study_digest(study), private.delta, budget, memory=memory)
+        return NoisedReplies(
+            study_digest(study), private.delta, budget, memory=memory, most=private.epsilon
+        )
 
     def _masked(
         self,
