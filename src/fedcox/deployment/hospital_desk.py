@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import traceback
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
+from fedcox.deployment.followed_file import append_rows
 from fedcox.deployment.private_files import read_json, write_private_json
 from fedcox.deployment.shown_text import shown
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
@@ -241,10 +241,8 @@ class HospitalDesk:
         return Identity.load(self._folder.identity)
 
     def _note(self, file: Path, rows: Sequence[dict[str, Any]]) -> None:
-        with file.open("a", encoding="utf-8") as stream:
-            for row in rows:
-                plain = {key: _plain(value) for key, value in row.items()}
-                stream.write(json.dumps({"time": _now(), **plain}, allow_nan=False) + "\n")
+        plain = [{key: _plain(value) for key, value in row.items()} for row in rows]
+        append_rows(file, [{"time": _now(), **row} for row in plain])
 
 
 def _known(invitation: Invitation) -> dict[str, PublicIdentity]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcox.analysis.atomic_file import write_atomically
+from fedcox.deployment.followed_file import append_rows
 from fedcox.errors import DeploymentError, InputError
 
 _IDENTITIES, _LEFT_OUT = "identities.json", "left_out.json"
@@ -51,9 +52,7 @@ class RunFolder:
 
     def tell(self, kind: str, **told: Any) -> None:
         """One line of progress, for whoever watches the run."""
-        line = json.dumps({"kind": kind, "at": time.time(), **told}, allow_nan=False)
-        with self.progress.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        append_rows(self.progress, [{"kind": kind, "at": time.time(), **told}])
 
     def fail(self, error: InputError) -> None:
         """Leave the reason why the run stopped."""
