@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from fedcox.federation.query import AbstractQuery, Answer, Federation
 from fedcox.federation.study_check import evidence_of
 
 _VERSION = 1
+_SEAL = sha256().digest_size
 
 
 class Checkpointed:
@@ -122,7 +124,8 @@ class Checkpointed:
             "transcript": None if evidence is None else evidence.transcript,
             "ledger": [asdict(row) for row in rows],
         }
-        _write(self._file(self._asked), to_bytes(tree))
+        content = to_bytes(tree)
+        _write(self._file(self._asked), content + sha256(content).digest())
 
     def _kept(
         self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]]
@@ -170,10 +173,10 @@ def last_centers(folder: Path) -> dict[str, str] | None:
 def _record(file: Path) -> dict[str, Any] | None:
     if not file.exists():
         return None
-    try:
-        tree = from_bytes(file.read_bytes())
-    except MessageError:
-        tree = None
+    stored = file.read_bytes()
+    content, seal = stored[:-_SEAL], stored[-_SEAL:]
+    # A disk that loses a bit would else give another number that looks right.
+    tree = from_bytes(content) if seal == sha256(content).digest() else None
     if not isinstance(tree, dict) or tree.get("version") != _VERSION:
         raise MessageError(
             f"{file} is damaged, or of another version of fedcox.",
