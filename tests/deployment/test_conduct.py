@@ -541,3 +541,14 @@ def test_no_more_epsilon_is_spent_than_the_approved_study_names(
     assert all("privacy budget does not cover" in fault for fault in caught.value.faults)
     assert not any(folder.budget.exists() for folder in hospitals.folders.values())
     assert result(conducted(hospitals, text)).guarantee is not None
+
+
+def test_a_center_without_an_identity_is_lost_by_its_name(hospitals: Hospitals) -> None:
+    line = hospitals.line()
+    nobody = {"fedcox": "0", "identity": "nobody"}
+    line.sites["Bern"].desk.introduce = lambda: nobody  # type: ignore[method-assign]
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals, SECURE, line=line))
+    assert caught.value.faults == (
+        "Bern: its answer cannot be used: It does not say who it is.",
+    )

@@ -16,7 +16,7 @@ from fedcox.deployment.study_code import schema_digest
 from fedcox.engines.codec.tree import Tree
 from fedcox.engines.nvflare.messages import PROTOCOL, Refusal, table, texts
 from fedcox.engines.nvflare.switchboard import Switchboard
-from fedcox.errors import MessageError
+from fedcox.errors import InputError, MessageError
 
 #: A center that refuses for one of these may say yes later.
 _LATER = frozenset({"waiting", "busy"})
@@ -53,9 +53,15 @@ class Waiting:
 
 def identities(run: RunFolder, board: Switchboard) -> dict[str, str]:
     """The centers' public identities; of one that is away now, as it was known before."""
+    from fedcox.privacy.identity import PublicIdentity
 
     def read(_: str, told: Tree) -> str:
-        return texts(table(told, "fedcox", "identity"))["identity"]
+        text = texts(table(told, "fedcox", "identity"))["identity"]
+        try:
+            # As everybody writes it: a center cannot change the study's code for the others.
+            return PublicIdentity.from_text(text).to_text()
+        except InputError as error:
+            raise MessageError("It does not say who it is.") from error
 
     known = run.identities() | board.ask("hello", dict.fromkeys(board.names, None), read)
     run.keep_identities(known)
