@@ -33,6 +33,7 @@ from fedcox.analysis.study import Study
 from fedcox.data.cohort_file import read_cohort
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.deployment import client, jobs, server
+from fedcox.deployment.approval import Approvals
 from fedcox.deployment.center_folder import CenterFolder, join
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
 from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
@@ -111,7 +112,8 @@ def _federation(
             kit = home.kits / f"{name}.kit"
             center = join(kit, passwords[name], folder / name, now=now)
             data = str(folder / "patients" / f"{name}.csv")
-            CenterSettings(data, NO_LIMITS, (code,)).write(center.settings)
+            CenterSettings(data, NO_LIMITS).write(center.settings)
+            Approvals(center.pending, center.approved).decide(code, approve=True)
             stack.enter_context(_connected(center))
         yield home
 

@@ -14,6 +14,7 @@ from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals
+from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.conduct import conduct
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.study_code import study_code
@@ -408,3 +409,146 @@ def test_a_study_needs_its_own_words_for_a_missing_timeout() -> None:
     assert Study.parse(STUDY).attendance.timeout is None
     assert "attendance" not in Study.parse(STUDY).to_toml()
     assert Study.parse(STUDY + "\n[attendance]\ntimeout = 20\n").attendance.timeout == 20.0
+
+
+def test_rounds_on_disk_about_other_patients_are_asked_again(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    run = conducted(hospitals, tamper=lost_after("Cork", 5))
+    assert list(run.checkpoint.iterdir())
+    other = frames() | {"Bern": frames()["Bern"].iloc[30:]}
+    other["Bern"].to_csv(hospitals.path / "files" / "Bern.csv", index=False)
+    expected = fit(study(), InProcess.from_frame(study(), other))
+    assert_same_bits(result(conducted(hospitals)), expected)
+
+
+class KilledError(BaseException):
+    """Nothing of the coordinator runs after it, as after kill -9."""
+
+
+def test_a_killed_coordinator_knows_whom_masked_sums_went_on_without(tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, centers=(*CENTERS, "Delft"))
+    text = SECURE + "\n[attendance]\nneeded = 3\n"
+    approved(hospitals, text)
+    run = hospitals.run(text)
+
+    def one_goes_and_then_the_server(name: str, call: int, answer: bytes) -> bytes | Silence:
+        if call > 20:
+            raise KilledError
+        return Silence("no answer") if name == "Delft" and call > 14 else answer
+
+    line = hospitals.line(one_goes_and_then_the_server)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("fail", "tell"):
+            patch.setattr(RunFolder, name, lambda *told, **more: None)
+        with pytest.raises(KilledError):
+            conduct(run, line, hospitals.names, wait=0.0, pause=0.0)
+    found = result(conducted(hospitals, text))
+    assert [row.name for row in found.centers] == list(CENTERS)
+
+
+def test_an_approval_can_be_taken_back_while_the_study_runs(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    bern = hospitals.folders["Bern"]
+
+    def take_back(name: str, call: int, answer: bytes) -> bytes:
+        if (name, call) == ("Bern", 4):
+            code = study_code(study(), CENTERS, {})
+            Approvals(bern.pending, bern.approved).decide(code, approve=False)
+        return answer
+
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals, tamper=take_back))
+    assert caught.value.faults == ("Bern: its data manager has declined the study.",)
+
+
+def test_a_full_disk_at_a_hospital_lets_no_error_out(
+    hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approved(hospitals)
+    for name in ("ledger", "trouble"):
+        monkeypatch.setattr(CenterFolder, name, Path("/dev/full"))
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals))
+    assert all("something went wrong" in fault for fault in caught.value.faults)
+
+
+@pytest.mark.parametrize("masked", ["true", "false"])
+@pytest.mark.parametrize("lost_from", [4, 9])
+def test_under_noise_a_run_goes_on_from_its_last_round_whoever_is_there(
+    tmp_path: Path, masked: str, lost_from: int
+) -> None:
+    """Begun anew, it would find nothing left of what the hospitals paid."""
+    pytest.importorskip("dp_accounting")
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        f'[protection]\nsecure_sums = "{"required" if masked == "true" else "optional"}"\n'
+        "[differential_privacy]\nepsilon = 5\ndelta = 2e-5\n"
+    )
+    hospitals = Hospitals(tmp_path / "all", str(policy), centers=(*CENTERS, "Delft"))
+    text = STUDY + DIFFERENTIAL.format(masked=masked) + "\n[attendance]\nneeded = 3\n"
+    approved(hospitals, text)
+
+    def one_goes_and_then_the_rest(name: str, call: int, answer: bytes) -> bytes | Silence:
+        gone = call > 12 or (name == "Delft" and call >= lost_from)
+        return Silence("no answer") if gone else answer
+
+    run = conducted(hospitals, text, one_goes_and_then_the_rest)
+    assert run.failure() is not None
+    before = {file.name: file.read_bytes() for file in run.checkpoint.iterdir()}
+    found = result(conducted(hospitals, text))
+    assert [row.name for row in found.centers] == list(CENTERS)
+    assert "LostCentersWarning" in {notice.name for notice in found.notices}
+    for name, content in before.items():
+        assert (run.checkpoint / name).read_bytes() == content
+    for name in CENTERS:
+        lines = hospitals.folders[name].budget.read_text().splitlines()
+        assert sum(json.loads(line)["epsilon"] for line in lines) <= 4.0 + 1e-9
+
+
+def test_a_center_that_took_no_part_is_named_in_the_result(hospitals: Hospitals) -> None:
+    text = STUDY + "\n[attendance]\nneeded = 2\n"
+    approved(hospitals, text)
+    line = hospitals.line()
+    line.sites = {name: site for name, site in line.sites.items() if name != "Aachen"}
+    (notice,) = result(conducted(hospitals, text, line=line)).notices
+    assert notice.name == "LostCentersWarning"
+    assert notice.text.startswith("Aachen took no part.")
+
+
+def test_no_more_epsilon_is_spent_than_the_approved_study_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dp_accounting")
+    from fedcox.solvers.private_descent import PrivateDescent
+
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        '[protection]\nsecure_sums = "optional"\n'
+        "[differential_privacy]\nepsilon = 60\ndelta = 1e-3\n"
+    )
+    hospitals = Hospitals(tmp_path / "all", str(policy))
+    text = STUDY + DIFFERENTIAL.format(masked="false")
+    approved(hospitals, text)
+    honest = PrivateDescent.release
+
+    def with_less_noise(descent: PrivateDescent, epsilon: float, *more: Any, **how: Any) -> Any:
+        return honest(descent, 2.0 * epsilon, *more, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateDescent, "release", with_less_noise)
+        with pytest.raises(InputError) as caught:
+            result(conducted(hospitals, text))
+    assert all("privacy budget does not cover" in fault for fault in caught.value.faults)
+    assert not any(folder.budget.exists() for folder in hospitals.folders.values())
+    assert result(conducted(hospitals, text)).guarantee is not None
+
+
+def test_a_center_without_an_identity_is_lost_by_its_name(hospitals: Hospitals) -> None:
+    line = hospitals.line()
+    nobody = {"fedcox": "0", "identity": "nobody"}
+    line.sites["Bern"].desk.introduce = lambda: nobody  # type: ignore[method-assign]
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals, SECURE, line=line))
+    assert caught.value.faults == (
+        "Bern: its answer cannot be used: It does not say who it is.",
+    )

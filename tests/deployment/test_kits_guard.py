@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +14,7 @@ from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.job_launcher_spec import JobProcessArgs
 from nvflare.fuel.f3.cellnet.core_cell import Message as CellMessage
+from nvflare.fuel.f3.cellnet.net_agent import NetAgent
 from nvflare.fuel.sec.audit import AuditService
 from nvflare.fuel.sec.authz import AuthorizationService, AuthzContext, Person
 from nvflare.private.admin_defs import Message
@@ -34,6 +35,9 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
         (AdminCommands, "commands"),
     ):
         monkeypatch.setattr(owner, name, list(getattr(owner, name)))
+    for name, answers in list(vars(NetAgent).items()):
+        if name.startswith("_do_"):
+            monkeypatch.setattr(NetAgent, name, answers)
     monkeypatch.setattr(AuthorizationService, "the_authorizer", None)
     monkeypatch.setenv("NVFLARE_SECURE_LOGGING", "false")
 
@@ -189,3 +193,23 @@ def test_a_study_starts_as_the_engine_would_start_it() -> None:
     words = shlex.split(StudyLauncher().get_command({}, context("a b/server", engines)), True)
     assert words[:3] == [sys.executable, "-m", engines]
     assert "a b/server" in words
+
+
+@pytest.mark.parametrize("guard", [guard_client, guard_job])
+def test_nobody_learns_how_much_memory_a_process_takes(guard: Callable[[], None]) -> None:
+    answers: dict[str, Callable[[CellMessage], CellMessage | None]] = {}
+
+    def register(channel: str, topic: str, cb: Any) -> None:
+        answers[topic] = cb
+
+    def memory() -> str:
+        NetAgent(SimpleNamespace(register_request_cb=register))
+        told = answers["process_info"](CellMessage())
+        return "" if told is None else str(told.payload)
+
+    # The engine by itself tells it to whoever asks.
+    assert "Memory Usage" in memory()
+    guard()
+    assert memory() == ""
+    assert answers["change_root"](CellMessage(payload="http://elsewhere")) is None
+    assert answers["config_vars"](CellMessage()) is None

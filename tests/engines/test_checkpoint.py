@@ -120,3 +120,15 @@ def test_a_damaged_round_is_told(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(MessageError):
         estimate(chosen, kept(hub_over(parts()), tmp_path))
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+def test_a_round_that_lost_a_bit_is_not_used(tmp_path: Path, place: float) -> None:
+    chosen = plan(Newton())
+    estimate(chosen, kept(hub_over(parts()), tmp_path))
+    file = tmp_path / "round-000002.bin"
+    content = bytearray(file.read_bytes())
+    content[int(place * len(content))] ^= 1
+    file.write_bytes(bytes(content))
+    with pytest.raises(MessageError, match="damaged"):
+        estimate(chosen, kept(hub_over(parts()), tmp_path))

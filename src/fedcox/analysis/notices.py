@@ -47,6 +47,16 @@ def lost_centers(names: Sequence[str], *, done_again: bool = True) -> list[Notic
     return [Notice("LostCentersWarning", f"{', '.join(names)} stopped answering. {result}")]
 
 
+def absent_centers(names: Sequence[str]) -> list[Notice]:
+    """Centers of the study that no question reached."""
+    if not names:
+        return []
+    told = (
+        f"{', '.join(names)} took no part. Every number is about the other centers' patients."
+    )
+    return [Notice("LostCentersWarning", told)]
+
+
 def _approximate(plan: Plan, solution: Solution) -> list[Notice]:
     if solution.converged or not _averages(plan):
         return []

@@ -1,7 +1,7 @@
 """Has the hospital's data manager approved this study? Files that two processes share.
 
 The job's process writes down what a study would ask; the data manager's answer is a file beside
-it. A study that was approved stays so until its file is deleted.
+it. A study that was approved stays so until the data manager declines it, or deletes that file.
 """
 
 from __future__ import annotations

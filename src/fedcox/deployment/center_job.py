@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from nvflare.collab import collab
@@ -18,6 +20,7 @@ class CenterJob:
 
     def __init__(self) -> None:
         self._site: Site | None = None
+        self._lock = Lock()
 
     @collab.publish  # type: ignore[untyped-decorator]
     def handle(self, message: bytes, context: Any = None) -> bytes:
@@ -25,7 +28,16 @@ class CenterJob:
         # FLARE lets the centers of a job call each other; here nobody but the server asks.
         if context is None or context.caller != context.server.name:
             return refusal(None, Refusal("order"))
-        if self._site is None:
-            folder = CenterFolder.read(Path(context.workspace.get_root_dir()).parent)
-            self._site = Site(folder.name, HospitalDesk(folder))
-        return self._site.handle(message)
+        try:
+            site = self._opened(Path(context.workspace.get_root_dir()).parent)
+        except Exception:  # whatever it is, no text of it may leave
+            logging.getLogger(__name__).exception("This center cannot answer.")
+            return refusal(None, Refusal("fault"))
+        return site.handle(message)
+
+    def _opened(self, home: Path) -> Site:
+        with self._lock:  # the engine brings messages in many threads
+            if self._site is None:
+                folder = CenterFolder.read(home)
+                self._site = Site(folder.name, HospitalDesk(folder))
+            return self._site

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedcox.analysis.admission import read_policy
+from fedcox.deployment import client
+from fedcox.deployment.approval import Approvals
 from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
 from fedcox.deployment.study_code import read_code
 from fedcox.errors import DeploymentError, InputError
@@ -28,8 +30,11 @@ def validity(home: CenterFolder) -> str:
     return f"{told} That is in {days} days: ask the coordinator for a new kit."
 
 
-def prepare(home: CenterFolder, data: Path, policy: str, approved: Sequence[str]) -> None:
-    """Check what the center is started with, and leave it for the processes of its jobs."""
+def prepare(
+    home: CenterFolder, data: Path, policy: str, approved: Sequence[str]
+) -> CenterSettings:
+    """Check what the center is started with, and give what the processes of its jobs need."""
+    client.check_alone(home)
     home.check_certificate(datetime.now(UTC))
     faults, codes = [], []
     if not data.is_file():
@@ -48,5 +53,7 @@ def prepare(home: CenterFolder, data: Path, policy: str, approved: Sequence[str]
         raise DeploymentError("The center cannot be started like this.", faults)
     # Jobs run in other folders than this command.
     file = policy if policy in (NO_LIMITS, "default") else str(Path(policy).resolve())
-    CenterSettings(str(data.resolve()), file, tuple(codes)).write(home.settings)
-    home.write_rules()
+    approvals = Approvals(home.pending, home.approved)
+    for code in codes:
+        approvals.decide(code, approve=True)
+    return CenterSettings(str(data.resolve()), file)

@@ -13,6 +13,7 @@ from fedcox.errors import DeploymentError
 
 if TYPE_CHECKING:
     from fedcox.deployment.center_folder import CenterFolder
+    from fedcox.deployment.hospital_desk import CenterSettings
 
 _MODULE = "fedcox.deployment.guarded_client"
 _JOB = "fedcox.deployment.guarded_job"
@@ -23,13 +24,18 @@ _FORGOTTEN = 900.0
 SIGN_OF_LIFE = 4
 
 
-def run(folder: CenterFolder) -> subprocess.Popen[bytes]:
+def run(
+    folder: CenterFolder, settings: CenterSettings | None = None
+) -> subprocess.Popen[bytes]:
     """Start it as a child of this process; it ends when this process does, however that ends.
 
-    `stop` ends it in order, the processes of its jobs included.
+    `stop` ends it in order, the processes of its jobs included. Its jobs find the `settings`;
+    those of a center that runs already are not touched.
     """
     with processes.alone(folder.path):
-        _check_alone(folder)
+        check_alone(folder)
+        if settings is not None:
+            settings.write(folder.settings)
         folder.write_rules()
         # What a crash left behind would answer beside the new process.
         processes.end(folder.flare)
@@ -95,7 +101,8 @@ class ForgottenJobs:
                 process.kill()
 
 
-def _check_alone(folder: CenterFolder) -> None:
+def check_alone(folder: CenterFolder) -> None:
+    """Refuse a second process for one center."""
     present = running(folder)
     if present is not None:
         raise DeploymentError(

@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fedcox.analysis.fit import fit
+from fedcox.analysis.notices import absent_centers
 from fedcox.analysis.study import Study
 from fedcox.deployment.invitation import Joined, Waiting, identities, invite
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.study_code import study_code
-from fedcox.engines.checkpoint import Checkpointed
+from fedcox.engines.checkpoint import Checkpointed, last_centers
 from fedcox.engines.nvflare.hub import Hub
 from fedcox.engines.nvflare.line import Line
 from fedcox.engines.nvflare.switchboard import Exchange, Switchboard
@@ -82,18 +83,34 @@ def _conducted(
     code = study_code(study, centers, known)
     run.tell("code", code=code, centers=list(board.names))
     joined = invite(study, board, centers, known, waiting)
-    try:
-        federation = _federation(study, board, code, known, joined)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FedcoxWarning)  # the fit's notices hold them
-            return fit(
-                study,
-                _kept(run, study, federation, joined),
-                lambda step: _tell_step(run, step),
-            )
-    finally:
-        if study.privacy.secure_sums:
-            run.leave_out(board.without)
+    if study.privacy.differential is not None:
+        _go_on_with_the_same(run, board, joined)
+    if study.privacy.secure_sums:
+        # On the disk before a sum is opened without them: hospitals remember it, and would
+        # refuse a run that forgot it in a crash.
+        run.leave_out(board.without)
+        board.on_going_on = run.leave_out
+    federation = _kept(run, study, _federation(study, board, code, known, joined), joined)
+    absent = absent_centers(sorted(set(centers) - set(federation.names)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FedcoxWarning)  # the fit's notices hold them
+        fitted = fit(study, federation, lambda step: _tell_step(run, step))
+    return replace(fitted, notices=(*absent, *fitted.notices))
+
+
+def _go_on_with_the_same(
+    run: RunFolder, board: Switchboard, joined: Mapping[str, Joined]
+) -> None:
+    """Under noise a run goes on from its last round, without those that were not in it."""
+    before = last_centers(run.checkpoint)
+    if before is None:
+        return
+    for name in board.names:
+        if name not in before:
+            board.drop(name, "the run went on without it")
+        elif before[name] != joined[name].mark:
+            board.drop(name, "its patients are others than in the rounds before")
+    board.check_number()
 
 
 def _check_batches(study: Study) -> None:
@@ -149,7 +166,14 @@ def _kept(
     if _begins_anew(study, joined):
         shutil.rmtree(run.checkpoint, ignore_errors=True)
         return federation
-    return Checkpointed(federation, run.checkpoint, len(study.schema.encoded_names))
+    marks = {name: each.mark for name, each in joined.items()}
+    return Checkpointed(
+        federation,
+        run.checkpoint,
+        len(study.schema.encoded_names),
+        marks,
+        goes_on=study.privacy.differential is not None,
+    )
 
 
 def _begins_anew(study: Study, joined: Mapping[str, Joined]) -> bool:

@@ -1,8 +1,10 @@
-"""A file that another process writes line by line, read as it grows."""
+"""A file of lines that one process writes and another reads as it grows."""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ class FollowedFile:
 
     def __init__(self, file: Path, *, from_start: bool = False) -> None:
         self._file = file
+        self.unreadable = 0
         self._place = 0 if from_start or not file.exists() else file.stat().st_size
 
     def lines(self) -> list[str]:
@@ -23,8 +26,29 @@ class FollowedFile:
             content = stream.read()
         whole = content[: content.rfind(b"\n") + 1]
         self._place += len(whole)
-        return whole.decode("utf-8").splitlines()
+        return whole.decode("utf-8", "replace").split("\n")[:-1]
 
     def rows(self) -> list[dict[str, Any]]:
-        """The same for a file of JSON lines."""
-        return [json.loads(line) for line in self.lines()]
+        """The same for a file of JSON lines; half a line is only counted."""
+        found = [_row(line) for line in self.lines()]
+        rows = [row for row in found if row is not None]
+        self.unreadable += len(found) - len(rows)
+        return rows
+
+
+def append_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON lines at the end; half a line that is there stays a line of its own."""
+    text = "".join(json.dumps(dict(row), allow_nan=False) + "\n" for row in rows)
+    with file.open("ab+") as stream:
+        if stream.tell():
+            stream.seek(-1, os.SEEK_END)
+            text = text if stream.read(1) == b"\n" else "\n" + text
+        stream.write(text.encode())
+
+
+def _row(line: str) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None

@@ -29,12 +29,15 @@ _REQUESTS = frozenset(
     }
 )
 _COMMANDS = frozenset({"AbortCommand", "AbortTaskCommand", "ByeCommand", "CheckStatusCommand"})
+# Of the engine's network: to end with it, and to be known as alive.
+_NETWORK = frozenset({"_do_stop", "_do_stop_cell", "_do_heartbeat"})
 _CATEGORIES = frozenset({"manage_job", "view"})
 
 
 def guard_client() -> None:
     """For the process that stays connected."""
     _hide_error_texts()
+    _hide_the_process()
     known = flare_module("nvflare.private.fed.client.client_req_processors")
     _keep(known.ClientRequestProcessors.request_processors, _REQUESTS)
     authz = flare_module("nvflare.fuel.sec.authz")
@@ -45,6 +48,7 @@ def guard_client() -> None:
 def guard_job() -> None:
     """For the process of one study."""
     _hide_error_texts()
+    _hide_the_process()
     known = flare_module("nvflare.private.fed.client.admin_commands")
     _keep(known.AdminCommands.commands, _COMMANDS)
 
@@ -52,6 +56,24 @@ def guard_job() -> None:
 def _hide_error_texts() -> None:
     # The engine then sends the kind of an exception, never its words.
     os.environ["NVFLARE_SECURE_LOGGING"] = "true"
+
+
+def _hide_the_process() -> None:
+    """Answer no question about the process, nor change its connections.
+
+    Any participant may ask these, and nobody authorizes them. The memory that a study's process
+    takes tells how many patients it has read.
+    """
+    agent = flare_module("nvflare.fuel.f3.cellnet.net_agent").NetAgent
+    known = {name for name in vars(agent) if name.startswith("_do_")}
+    if not known > _NETWORK:
+        raise RuntimeError("this version of the engine's network answers otherwise than known")
+    for name in known - _NETWORK:
+        setattr(agent, name, _no_answer)
+
+
+def _no_answer(agent: Any, request: Any) -> None:
+    return None
 
 
 def _keep(known: list[Any], wanted: frozenset[str]) -> None:

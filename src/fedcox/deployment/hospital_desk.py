@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import traceback
 from collections.abc import Sequence
@@ -16,6 +15,9 @@ from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
+from fedcox.deployment.followed_file import append_rows
+from fedcox.deployment.private_files import read_json, write_private_json
+from fedcox.deployment.shown_text import shown
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
 from fedcox.engines.nvflare.messages import Refusal
 from fedcox.engines.nvflare.site import (
@@ -25,7 +27,7 @@ from fedcox.engines.nvflare.site import (
     OpenStudy,
     rules_in,
 )
-from fedcox.errors import BudgetError, InputError, RefusedError, StudyError
+from fedcox.errors import BudgetError, DeploymentError, InputError, RefusedError, StudyError
 from fedcox.federation.center import Center
 from fedcox.privacy.study_memory import StudyMemory
 
@@ -47,15 +49,19 @@ class CenterSettings:
 
     data: str
     policy: str
-    approved: tuple[str, ...] = ()
 
     def write(self, file: Path) -> None:
-        file.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+        write_private_json(file, asdict(self))
 
     @classmethod
     def read(cls, file: Path) -> CenterSettings:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        return cls(told["data"], told["policy"], tuple(told["approved"]))
+        told = read_json(file, "Start the center with `fedcox center start`.")
+        try:
+            return cls(str(told["data"]), str(told["policy"]))
+        except KeyError as error:
+            raise DeploymentError(
+                f"{file} is damaged.", ["Start the center again with `fedcox center start`."]
+            ) from error
 
 
 class HospitalDesk:
@@ -65,7 +71,7 @@ class HospitalDesk:
         self._folder = folder
         self._settings = CenterSettings.read(folder.settings)
         self._approvals = Approvals(folder.pending, folder.approved)
-        self._study = ""
+        self._study = self._code = ""
         self._memory: StudyMemory | None = None
 
     def close(self) -> None:
@@ -80,7 +86,7 @@ class HospitalDesk:
         study = self._read_study(invitation)
         code = study_code(study, invitation.centers, invitation.identities)
         self._check_approval(study, code, invitation)
-        self._study = study.name
+        self._study, self._code = shown(study.name), code
         loaded = self._patients(study)
         memory = self._remembered(study)
         memory.bind(loaded.cohort)
@@ -94,8 +100,18 @@ class HospitalDesk:
         if study.privacy.secure_sums:
             masked = self._masked(study, center, code, invitation, memory)
         return OpenStudy(
-            center, frozenset(asked_by(study)), schema_digest(study), masked, private
+            center,
+            frozenset(asked_by(study)),
+            schema_digest(study),
+            masked,
+            private,
+            memory.now.mark,
         )
+
+    def check_agreed(self) -> None:
+        decision = self._approvals.decision(self._code)
+        if decision is not True:
+            raise NotNowError(Refusal("waiting" if decision is None else "declined"))
 
     def leaving(self, rows: Sequence[Leaving]) -> None:
         self._note(self._folder.ledger, [{"study": self._study, **asdict(row)} for row in rows])
@@ -103,7 +119,8 @@ class HospitalDesk:
     def trouble(self, error: Exception) -> None:
         """Into the hospital's own log: words for a refusal, the whole trace for a fault."""
         if isinstance(error, InputError):
-            told = "\n".join([error.subject, *(f"  {fault}" for fault in error.faults)])
+            lines = [error.subject, *(f"  {fault}" for fault in error.faults)]
+            told = "\n".join(map(shown, lines))
         else:
             told = "".join(traceback.format_exception(error))
         with self._folder.trouble.open("a", encoding="utf-8") as file:
@@ -128,7 +145,7 @@ class HospitalDesk:
 
     def _check_approval(self, study: Study, code: str, invitation: Invitation) -> None:
         decision = self._approvals.decision(code)
-        if code in self._settings.approved or decision is True:
+        if decision is True:
             return
         if decision is False:
             raise NotNowError(Refusal("declined"))
@@ -136,7 +153,7 @@ class HospitalDesk:
             self._approvals.ask(
                 Request(
                     code,
-                    study.name,
+                    shown(study.name),
                     study.source,
                     tuple(sorted(invitation.centers)),
                     self._fingerprints(invitation),
@@ -190,7 +207,9 @@ class HospitalDesk:
                 ["Give the policy epsilon and delta in its [differential_privacy]."],
             )
         budget = Budget(self._folder.budget, epsilon=limits.epsilon, delta=limits.delta)
-        return NoisedReplies(study_digest(study), private.delta, budget, memory=memory)
+        return NoisedReplies(
+            study_digest(study), private.delta, budget, memory=memory, most=private.epsilon
+        )
 
     def _masked(
         self,
@@ -222,10 +241,8 @@ class HospitalDesk:
         return Identity.load(self._folder.identity)
 
     def _note(self, file: Path, rows: Sequence[dict[str, Any]]) -> None:
-        with file.open("a", encoding="utf-8") as stream:
-            for row in rows:
-                plain = {key: _plain(value) for key, value in row.items()}
-                stream.write(json.dumps({"time": _now(), **plain}, allow_nan=False) + "\n")
+        plain = [{key: _plain(value) for key, value in row.items()} for row in rows]
+        append_rows(file, [{"time": _now(), **row} for row in plain])
 
 
 def _known(invitation: Invitation) -> dict[str, PublicIdentity]:

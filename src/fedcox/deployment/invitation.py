@@ -16,7 +16,7 @@ from fedcox.deployment.study_code import schema_digest
 from fedcox.engines.codec.tree import Tree
 from fedcox.engines.nvflare.messages import PROTOCOL, Refusal, table, texts
 from fedcox.engines.nvflare.switchboard import Switchboard
-from fedcox.errors import MessageError
+from fedcox.errors import InputError, MessageError
 
 #: A center that refuses for one of these may say yes later.
 _LATER = frozenset({"waiting", "busy"})
@@ -26,11 +26,13 @@ _LATER = frozenset({"waiting", "busy"})
 class Joined:
     """A center that takes part: whether it follows the study, and how many patients it has.
 
-    Under masks or noise nobody learns the latter.
+    Under masks or noise nobody learns the latter. A center whose patients are others than in
+    an earlier job of the run has another `mark`.
     """
 
     follows: bool
     patients: int | None
+    mark: str
 
 
 class Waiting:
@@ -51,9 +53,15 @@ class Waiting:
 
 def identities(run: RunFolder, board: Switchboard) -> dict[str, str]:
     """The centers' public identities; of one that is away now, as it was known before."""
+    from fedcox.privacy.identity import PublicIdentity
 
     def read(_: str, told: Tree) -> str:
-        return texts(table(told, "fedcox", "identity"))["identity"]
+        text = texts(table(told, "fedcox", "identity"))["identity"]
+        try:
+            # As everybody writes it: a center cannot change the study's code for the others.
+            return PublicIdentity.from_text(text).to_text()
+        except InputError as error:
+            raise MessageError("It does not say who it is.") from error
 
     known = run.identities() | board.ask("hello", dict.fromkeys(board.names, None), read)
     run.keep_identities(known)
@@ -97,13 +105,15 @@ def invite(
 
 
 def _joined(told: Tree, expected: bytes) -> Joined:
-    answer = table(told, "schema", "follows", "patients")
+    answer = table(told, "schema", "follows", "mark", "patients")
     if answer["schema"] != expected:
         raise MessageError("It reads the study's columns in another way.")
     patients = answer["patients"]
     if patients is not None and (type(patients) is not int or patients < 0):
         raise MessageError("It does not say how many patients it has.")
-    return Joined(answer["follows"] is True, patients)
+    if not isinstance(answer["mark"], str):
+        raise MessageError("It does not say which patients it answers about.")
+    return Joined(answer["follows"] is True, patients, answer["mark"])
 
 
 def _may_change(reason: str | Refusal) -> bool:

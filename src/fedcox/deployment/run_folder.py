@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from fedcox.analysis.atomic_file import write_atomically
+from fedcox.deployment.followed_file import append_rows
 from fedcox.errors import DeploymentError, InputError
+
+_IDENTITIES, _LEFT_OUT = "identities.json", "left_out.json"
+_FOR_GOOD = (_IDENTITIES, _LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,7 @@ class RunFolder:
 
     def tell(self, kind: str, **told: Any) -> None:
         """One line of progress, for whoever watches the run."""
-        line = json.dumps({"kind": kind, "at": time.time(), **told}, allow_nan=False)
-        with self.progress.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        append_rows(self.progress, [{"kind": kind, "at": time.time(), **told}])
 
     def fail(self, error: InputError) -> None:
         """Leave the reason why the run stopped."""
@@ -74,7 +76,7 @@ class RunFolder:
 
     def identities(self) -> dict[str, str]:
         """Public identities of centers, as they were told in this run so far."""
-        file = self.path / "identities.json"
+        file = self.path / _IDENTITIES
         if not file.exists():
             return {}
         told: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
@@ -82,11 +84,11 @@ class RunFolder:
 
     def keep_identities(self, identities: Mapping[str, str]) -> None:
         """For when a center is away in a later job of the run."""
-        write_atomically(self.path / "identities.json", json.dumps(dict(identities)) + "\n")
+        write_atomically(self.path / _IDENTITIES, json.dumps(dict(identities)) + "\n")
 
     def left_out(self) -> tuple[str, ...]:
         """Centers without which masked sums of this run were opened."""
-        file = self.path / "left_out.json"
+        file = self.path / _LEFT_OUT
         if not file.exists():
             return ()
         return tuple(json.loads(file.read_text(encoding="utf-8")))
@@ -94,7 +96,17 @@ class RunFolder:
     def leave_out(self, names: Iterable[str]) -> None:
         """Remember them: sums with and without a center would give it away."""
         known = sorted({*self.left_out(), *names})
-        write_atomically(self.path / "left_out.json", json.dumps(known) + "\n")
+        write_atomically(self.path / _LEFT_OUT, json.dumps(known) + "\n")
+
+    def for_good(self) -> dict[str, str]:
+        """What hospitals remember of the study, too, and no new run sets back; by file."""
+        files = (self.path / name for name in _FOR_GOOD)
+        return {file.name: file.read_text("utf-8") for file in files if file.exists()}
+
+    def take_over(self, kept: Mapping[str, str]) -> None:
+        """Go on from what an older run of the same study left."""
+        for name, text in kept.items():
+            write_atomically(self.path / name, text)
 
     @contextmanager
     def alone(self, patience: float) -> Iterator[None]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +14,31 @@ from fedcox.analysis.atomic_file import write_atomically
 from fedcox.analysis.atomic_folder import whole_folder
 from fedcox.analysis.study import Study
 from fedcox.deployment.run_folder import RunFolder
-from fedcox.errors import CentersMissingError, DeploymentError, OutputError
+from fedcox.errors import CentersMissingError, DeploymentError, InputError, OutputError
 from fedcox.reports.run_folder import check_run_folder
 
 if TYPE_CHECKING:
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
     from fedcox.deployment.jobs import Session
+
+
+#: Seconds that a job which was broken off has to end.
+_PATIENCE = 30.0
+
+
+@contextmanager
+def attended(home: CoordinatorFolder, study: Study) -> Iterator[None]:
+    """One command at a time for the runs of one name, from its beginning to its result."""
+    home.runs.mkdir(mode=0o700, exist_ok=True)
+    with (home.runs / f".{run_name(study)}.lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DeploymentError(
+                f"Another `fedcox coordinator run` of “{study.name}” is at work.",
+                ["Leave it to its work, or end it first with Ctrl-C in its window."],
+            ) from error
+        yield
 
 
 def begin(
@@ -41,11 +63,13 @@ def begin(
     run = RunFolder(home.runs / run_name(study))
     if resume:
         _check_same(run, study)
+        with run.alone(_PATIENCE):  # else two jobs would write into one folder
+            run.error.unlink(missing_ok=True)
     else:
-        _clear(run, overwrite=overwrite)
+        kept = _clear(run, study, overwrite=overwrite)
         run.path.mkdir(mode=0o700, parents=True)
         write_atomically(run.study, study.source)
-    run.error.unlink(missing_ok=True)
+        run.take_over(kept)
     run.write_settings(
         {
             "centers": sorted(home.centers),
@@ -126,9 +150,11 @@ def _check_same(run: RunFolder, study: Study) -> None:
         )
 
 
-def _clear(run: RunFolder, *, overwrite: bool) -> None:
+def _clear(run: RunFolder, study: Study, *, overwrite: bool) -> dict[str, str]:
+    """Make room for a new run; what of an older one of the same study holds on, by file."""
     if not run.path.exists():
-        return
+        return {}
+    same = _is_of(run, study)
     if not overwrite:
         finished = run.result.is_dir()
         raise OutputError(
@@ -140,4 +166,21 @@ def _clear(run: RunFolder, *, overwrite: bool) -> None:
                 else "Say --resume to go on with it, or --overwrite to begin anew."
             ],
         )
-    shutil.rmtree(run.path)
+    with run.alone(_PATIENCE):
+        kept = run.for_good() if same else {}
+        shutil.rmtree(run.path)
+    return kept
+
+
+def _is_of(run: RunFolder, study: Study) -> bool:
+    """Whether the run is of this very study; that of another study is not to be replaced."""
+    try:
+        present = Study.read(run.study)
+    except InputError:
+        return False  # it did not get far enough to have a study
+    if present.name != study.name:
+        raise OutputError(
+            f"{run.path} is a run of another study, “{present.name}”.",
+            [f"Give “{study.name}” a name of other letters, or move that folder away."],
+        )
+    return present == study

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Request
+from fedcox.deployment.shown_text import shown
 
 
 def request_lines(request: Request) -> list[str]:
     """The study in plain words, one fact a line."""
     study = Study.parse(request.study, source="the study")
-    return [
+    lines = [
         f"Study: {request.name}",
         f"Code: {request.code}",
         f"Hospitals: {', '.join(request.centers)}",
@@ -22,6 +23,7 @@ def request_lines(request: Request) -> list[str]:
         *(f"  {name}: {words}" for name, words in asked_by(study).items()),
         *_fingerprints(request),
     ]
+    return [shown(line) for line in lines]
 
 
 def _columns(study: Study) -> Iterator[str]:

@@ -8,8 +8,9 @@ The result is that of a run without the crash, to the last bit.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,32 @@ from fedcox.federation.query import AbstractQuery, Answer, Federation
 from fedcox.federation.study_check import evidence_of
 
 _VERSION = 1
+_SEAL = sha256().digest_size
 
 
 class Checkpointed:
     """The same federation, with every round that was answered kept in `folder`.
 
-    A kept round is used where the same centers are asked the same questions. From the first
-    other round on, what was kept is deleted: the study took another way.
+    A kept round is used where the same centers are asked the same questions about the same
+    patients, which `marks` tell apart: a center with other patients has another one. From the
+    first other round on, what was kept is deleted: the study took another way.
+
+    A study that `goes_on` without a center that is lost, since its replies under noise are
+    paid for once, is not begun anew: what was kept is used whoever is there now, and `names`
+    are those of the round that is replayed.
     """
 
-    def __init__(self, federation: Federation, folder: Path, columns: int) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        folder: Path,
+        columns: int,
+        marks: Mapping[str, str] | None = None,
+        *,
+        goes_on: bool = False,
+    ) -> None:
         self._federation, self._folder, self._columns = federation, folder, columns
+        self._marks, self._goes_on = marks or {}, goes_on
         self._asked = 0
         self._replayed: Evidence | None = None
         self._live = False
@@ -41,7 +57,13 @@ class Checkpointed:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self._federation.names
+        if self._live or not self._goes_on:
+            return self._federation.names
+        following = _record(self._file(self._asked + 1))
+        if following is not None:
+            return tuple(name for name, _ in following["centers"])
+        last = _record(self._file(self._asked))
+        return self._federation.names if last is None else tuple(last["left"])
 
     @property
     def shows_centers(self) -> bool:
@@ -72,8 +94,8 @@ class Checkpointed:
             self._forget_from(self._asked)
         begun, mark = self.names, self.ledger.mark()
         answers = self._federation.ask_together(queries, each)
-        if begun == self.names:
-            self._keep(queries, each, answers, self.ledger.since(mark))
+        if begun == self.names or self._goes_on:
+            self._keep(queries, each, begun, answers, self.ledger.since(mark))
         else:  # a center was lost: the study begins anew among the others
             self._forget_from(1)
             self._asked = 0
@@ -83,6 +105,7 @@ class Checkpointed:
         self,
         queries: Sequence[AbstractQuery[Any]],
         each: Sequence[AbstractQuery[Any]],
+        centers: Sequence[str],
         answers: Sequence[Any],
         rows: Sequence[LedgerRow],
     ) -> None:
@@ -91,7 +114,8 @@ class Checkpointed:
         tree: dict[str, Tree] = {
             "version": _VERSION,
             "asked": _digest(queries, each),
-            "centers": list(self.names),
+            "centers": self._marked(centers),
+            "left": list(self.names),
             "replies": [encode_reply(q, a) for q, a in zip(queries, combined, strict=True)],
             "each": [
                 {name: encode_reply(query, reply) for name, reply in by_center.items()}
@@ -100,16 +124,17 @@ class Checkpointed:
             "transcript": None if evidence is None else evidence.transcript,
             "ledger": [asdict(row) for row in rows],
         }
-        _write(self._file(self._asked), to_bytes(tree))
+        content = to_bytes(tree)
+        _write(self._file(self._asked), content + sha256(content).digest())
 
     def _kept(
         self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]]
     ) -> list[Any] | None:
         """The replies of this round as they are on disk, if it is the same round."""
-        tree = self._record()
+        tree = _record(self._file(self._asked))
         if tree is None or tree["asked"] != _digest(queries, each):
             return None
-        if tree["centers"] != list(self.names):
+        if not self._goes_on and tree["centers"] != self._marked(self.names):
             return None
         replies = [
             decode_reply(query, told, self._columns)
@@ -123,20 +148,9 @@ class Checkpointed:
         self.ledger.take_over([LedgerRow(**row) for row in tree["ledger"]])
         return [*replies, *by_center]
 
-    def _record(self) -> dict[str, Any] | None:
-        file = self._file(self._asked)
-        if not file.exists():
-            return None
-        try:
-            tree = from_bytes(file.read_bytes())
-        except MessageError:
-            tree = None
-        if not isinstance(tree, dict) or tree.get("version") != _VERSION:
-            raise MessageError(
-                f"{file} is damaged, or of another version of fedcox.",
-                ["Begin the study anew: nothing of a round that was altered is used."],
-            )
-        return dict(tree)
+    def _marked(self, centers: Sequence[str]) -> list[Tree]:
+        """Who is asked, and about which patients."""
+        return [[name, self._marks.get(name, "")] for name in centers]
 
     def _forget_from(self, number: int) -> None:
         for file in sorted(self._folder.glob("round-*.bin")):
@@ -145,6 +159,30 @@ class Checkpointed:
 
     def _file(self, number: int) -> Path:
         return self._folder / f"round-{number:06d}.bin"
+
+
+def last_centers(folder: Path) -> dict[str, str] | None:
+    """Who answered the last round that is on disk, with their marks; None where none is."""
+    files = sorted(folder.glob("round-*.bin"))
+    kept = _record(files[-1]) if files else None
+    if kept is None:
+        return None
+    return {name: mark for name, mark in kept["centers"] if name in kept["left"]}
+
+
+def _record(file: Path) -> dict[str, Any] | None:
+    if not file.exists():
+        return None
+    stored = file.read_bytes()
+    content, seal = stored[:-_SEAL], stored[-_SEAL:]
+    # A disk that loses a bit would else give another number that looks right.
+    tree = from_bytes(content) if seal == sha256(content).digest() else None
+    if not isinstance(tree, dict) or tree.get("version") != _VERSION:
+        raise MessageError(
+            f"{file} is damaged, or of another version of fedcox.",
+            ["Begin the study anew: nothing of a round that was altered is used."],
+        )
+    return dict(tree)
 
 
 def _digest(queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]]) -> bytes:

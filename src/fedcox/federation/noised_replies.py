@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from fedcox.errors import BudgetError
 from fedcox.federation.digest import digest
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.privacy.accountant import epsilon_of
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from fedcox.privacy.study_memory import StudyMemory
 
 _NOBODY: frozenset[str] = frozenset()
+#: The noise that a study asks for costs what it named, up to this part of it.
+_ROUNDING = 1e-9
 
 
 class NoisedReplies:
@@ -28,7 +32,9 @@ class NoisedReplies:
     The hospital works out for itself what a kind of reply costs, at its own `delta`, and writes
     all of it to its `budget` before the first one leaves. Without a budget nothing is kept, as
     in a simulation. `randomness` is the operating system's, unless a simulation is to be
-    repeated. With a `memory` a restarted center goes on with what it paid for.
+    repeated. With a `memory` a restarted center goes on with what it paid for. `most` is the
+    epsilon that was agreed on for the study: whoever asks, all kinds of replies together cost
+    no more, also where the budget would cover it.
     """
 
     def __init__(
@@ -38,8 +44,11 @@ class NoisedReplies:
         budget: Budget | None = None,
         randomness: Randomness | None = None,
         memory: StudyMemory | None = None,
+        *,
+        most: float = math.inf,
     ) -> None:
         self._study, self._delta, self._budget = study, delta, budget
+        self._most = most
         self._randomness = SystemRandomness() if randomness is None else randomness
         self._memory = memory
         self._noised = Noised() if memory is None else memory.now.noised
@@ -93,7 +102,9 @@ class NoisedReplies:
 
     def _reservation(self, release: GaussianRelease) -> Reservation:
         if release not in self._paid:
-            cost, right = self.epsilon(release), self._right(release)
+            cost = self.epsilon(release)
+            self._check_agreed(release, cost)
+            right = self._right(release)
             if self._budget is None:
                 paid = Reservation(self._study, cost, self._delta, release.releases)
             else:
@@ -107,6 +118,14 @@ class NoisedReplies:
             paid.used = 0 if right is None else right.used
             self._paid[release] = paid
         return self._paid[release]
+
+    def _check_agreed(self, release: GaussianRelease, cost: float) -> None:
+        others = {*self._noised.rights, *self._paid} - {release}
+        if math.fsum([cost, *map(self.epsilon, others)]) > self._most * (1.0 + _ROUNDING):
+            raise BudgetError(
+                "This study asks for more than the epsilon that was agreed on for it.",
+                [f"It is {self._most:g} in all. A study that needs more is a new study."],
+            )
 
     def _right(self, release: GaussianRelease) -> Right | None:
         """The right to these replies, by the name under which it is paid for.

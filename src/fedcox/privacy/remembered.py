@@ -58,7 +58,8 @@ class Noised:
 class Remembered:
     """All of it.
 
-    `cohort` is the fingerprint of the patients. `centers` are those that no secure sum and no
+    `cohort` is the fingerprint of the patients, `mark` a random word for them that may be
+    told: another word, other patients. `centers` are those that no secure sum and no
     set-up of the study was without; None before the first.
     """
 
@@ -66,6 +67,7 @@ class Remembered:
     answered: Answered = field(default_factory=Answered)
     noised: Noised = field(default_factory=Noised)
     centers: frozenset[str] | None = None
+    mark: str = ""
 
     @property
     def begun(self) -> bool:
@@ -79,6 +81,7 @@ class Remembered:
         return {
             "version": _VERSION,
             "cohort": self.cohort,
+            "mark": self.mark,
             "rounds": past.rounds,
             "blocks": past.blocks,
             "alpha": _text(past.alpha),
@@ -118,6 +121,7 @@ class Remembered:
                 None if last is None else LastReply(bytes.fromhex(last[0]), _vector(last[1])),
             ),
             None if centers is None else frozenset(centers),
+            told["mark"],
         )
 
 

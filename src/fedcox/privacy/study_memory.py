@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -81,6 +82,7 @@ class StudyMemory:
         answered: Answered | None = None,
         noised: Noised | None = None,
         centers: frozenset[str] | None = None,
+        mark: str | None = None,
     ) -> None:
         """Put what is given in place of the old; it is on the disk when this returns."""
         with self._lock:
@@ -92,6 +94,7 @@ class StudyMemory:
                 now.answered if answered is None else answered,
                 now.noised if noised is None else noised,
                 now.centers if centers is None else centers,
+                now.mark if mark is None else mark,
             )
             try:
                 _write(self._handle, after)
@@ -118,7 +121,7 @@ class StudyMemory:
                         "and all that was answered no longer counts.",
                     ],
                 )
-            self.keep(cohort=fingerprint)
+            self.keep(cohort=fingerprint, mark=secrets.token_hex(16))
 
     def _reserve_folder(self) -> None:
         import fcntl  # where there is none, there is no memory

@@ -57,6 +57,8 @@ class OpenDesk:
     def open(self, invitation: Invitation) -> OpenStudy:
         return self.study
 
+    def check_agreed(self) -> None: ...
+
     def leaving(self, rows: Sequence[Leaving]) -> None:
         self.left += rows
 

@@ -22,7 +22,10 @@ def log(folder: CenterHome = Path("center")) -> None:
     from fedcox.deployment.followed_file import FollowedFile
 
     home, console = CenterFolder.read(folder), Console()
-    rows = FollowedFile(home.ledger, from_start=True).rows()
+    ledger = FollowedFile(home.ledger, from_start=True)
+    rows = ledger.rows()
+    if ledger.unreadable:
+        console.print(f"{ledger.unreadable} lines of {home.ledger} cannot be read.")
     if not rows:
         console.print("Nothing has left this hospital.")
         return

@@ -60,7 +60,7 @@ def start(
     from fedcox.errors import DeploymentError
 
     home = CenterFolder.read(folder)
-    prepare(home, data, policy, approve or [])
+    settings = prepare(home, data, policy, approve or [])
     console = Console(highlight=False, soft_wrap=True)
     away = client.why_not_connected(home)
     console.print(
@@ -71,7 +71,7 @@ def start(
     console.print(validity(home))
     watched = _Watched(home, Approvals(home.pending, home.approved), console, folder)
     forgotten = client.ForgottenJobs(home)
-    process = client.run(home)
+    process = client.run(home, settings)
     try:
         with processes.ended_in_order():
             while process.poll() is None:

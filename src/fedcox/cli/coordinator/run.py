@@ -62,23 +62,24 @@ def run(
     from fedcox.analysis.study import Study
     from fedcox.cli.fit import show
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
-    from fedcox.deployment.run_start import begin, deliver
+    from fedcox.deployment.run_start import attended, begin, deliver
     from fedcox.reports.run_folder import check_run_folder, read_run
 
     check_run_folder(out, overwrite=overwrite)
     plan, home = Study.read(study), CoordinatorFolder.read(folder)
     command = shlex.join(["fedcox", *sys.argv[1:]])
-    kept = begin(
-        home,
-        plan,
-        command,
-        resume=resume,
-        overwrite=overwrite,
-        wait=60.0 * wait,
-        pings=pings,
-    )
-    _watch(home, plan, kept, 60.0 * wait)
-    deliver(kept, out, overwrite=overwrite)
+    with attended(home, plan):
+        kept = begin(
+            home,
+            plan,
+            command,
+            resume=resume,
+            overwrite=overwrite,
+            wait=60.0 * wait,
+            pings=pings,
+        )
+        _watch(home, plan, kept, 60.0 * wait)
+        deliver(kept, out, overwrite=overwrite)
     show(read_run(out), out / "report.html")
 
 

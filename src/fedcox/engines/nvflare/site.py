@@ -7,6 +7,7 @@ any trace of an error, stay in the hospital.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -72,7 +73,8 @@ class OpenStudy:
 
     `asked` are the questions that were agreed to, by name. Where sums are masked, `masked` is
     the center's part in them and nothing is answered without a mask; where `noise_only` is
-    set, nothing without noise.
+    set, nothing without noise. `mark` is a random word that is another one as soon as the
+    patients are others.
     """
 
     center: Center
@@ -80,6 +82,7 @@ class OpenStudy:
     schema: bytes
     masked: MaskedCenter | None = None
     noise_only: bool = False
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,10 @@ class Desk(Protocol):
 
     def open(self, invitation: Invitation) -> OpenStudy:
         """Let the study in, or raise NotNowError."""
+        ...
+
+    def check_agreed(self) -> None:
+        """Raise NotNowError where the study that was let in has been declined since."""
         ...
 
     def leaving(self, rows: Sequence[Leaving]) -> None:
@@ -140,7 +147,8 @@ class Site:
         except NotNowError as error:
             return refusal(heading, error.told)
         except Exception as error:  # whatever it is, no text of it may leave
-            self.desk.trouble(error)
+            with suppress(Exception):  # the disk may be full
+                self.desk.trouble(error)
             return refusal(heading, reason_of(error))
 
     def _check_order(self, heading: Heading) -> None:
@@ -186,12 +194,14 @@ class Site:
         return {
             "schema": self._study.schema,
             "follows": masked is not None and masked.study is not None,
+            "mark": self._study.mark,
             "patients": None if hidden else self._study.center.cohort.patients,
         }
 
     def _agreed(self) -> OpenStudy:
         if self._study is None:
             raise NotNowError(Refusal("order"))
+        self.desk.check_agreed()
         return self._study
 
     def _asked(self, study: OpenStudy, body: Tree) -> Tree:

@@ -36,7 +36,8 @@ class Switchboard:
     """Calls every center of a run; a center that failed once is not called again.
 
     `needed` centers must be left; one fewer, and the run stops with everything that went
-    wrong. Whoever asks sees by `names` that a center is gone.
+    wrong. Whoever asks sees by `names` that a center is gone, and `on_going_on` hears, before
+    the next message leaves, whom the run goes on without.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Switchboard:
         self.names = line.names
         self.lost: dict[str, str] = {}
         self.without: frozenset[str] = frozenset()  # those that the run went on without
+        self.on_going_on: Callable[[frozenset[str]], None] = lambda without: None
         self._line, self._needed, self._timeout, self._watch = line, needed, timeout, watch
         self._run = secrets.token_bytes(16)
         self._number = 0
@@ -88,6 +90,7 @@ class Switchboard:
         """Raise who is missing where the study needs more centers than are left."""
         if len(self.names) >= self._needed:
             self.without = frozenset(self.lost)
+            self.on_going_on(self.without)
             return
         raise CentersMissingError(
             f"{len(self.names)} centers are left, and the study needs {self._needed}.",

@@ -1,0 +1,75 @@
+"""A center is started, and what is done to it while it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("nvflare")
+from fedcox.deployment import client, processes
+from fedcox.deployment.approval import Approvals
+from fedcox.deployment.center_folder import CenterFolder
+from fedcox.deployment.center_job import CenterJob
+from fedcox.deployment.center_start import prepare
+from fedcox.deployment.hospital_desk import CenterSettings
+from fedcox.engines.nvflare.messages import Heading, Refusal, read_answer
+from fedcox.errors import InputError
+from tests.deployment.hospitals import center_folder
+
+CODE = "-".join(["0a1b"] * 8)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CenterFolder:
+    monkeypatch.setattr(CenterFolder, "check_certificate", lambda folder, now: None)
+    (tmp_path / "patients.csv").write_text("age\n", encoding="utf-8")
+    return center_folder(tmp_path / "center", "Bern", tmp_path / "patients.csv", "default")
+
+
+def test_a_second_start_does_not_change_what_the_first_answers_by(
+    home: CenterFolder, tmp_path: Path
+) -> None:
+    before = home.settings.read_bytes()
+    processes.record(home.running, os.getpid())
+    with pytest.raises(InputError, match="connected already"):
+        prepare(home, tmp_path / "patients.csv", "none", [CODE])
+    with pytest.raises(InputError, match="connected already"):
+        client.run(home, CenterSettings(str(tmp_path / "other.csv"), "none"))
+    assert home.settings.read_bytes() == before
+    assert Approvals(home.pending, home.approved).decision(CODE) is None
+
+
+def test_the_latest_word_on_a_study_counts(home: CenterFolder, tmp_path: Path) -> None:
+    approvals = Approvals(home.pending, home.approved)
+    prepare(home, tmp_path / "patients.csv", "none", [CODE])
+    assert approvals.decision(CODE) is True
+    approvals.decide(CODE, approve=False)
+    assert approvals.decision(CODE) is False
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", None])
+def test_damaged_settings_let_no_error_out(home: CenterFolder, content: str | None) -> None:
+    told = {"version": 1, "name": "Bern", "project": "lung", "host": "localhost"}
+    told |= {"port": 8002, "expires": "2099-01-01"}
+    (home.path / "center.json").write_text(json.dumps(told), encoding="utf-8")
+    if content is not None:
+        home.settings.write_text(content, encoding="utf-8")
+    context = SimpleNamespace(
+        caller="server",
+        server=SimpleNamespace(name="server"),
+        workspace=SimpleNamespace(get_root_dir=lambda: str(home.flare)),
+    )
+    answer = CenterJob().handle(b"", context)
+    # Undamaged, it gets as far as the message, which is empty.
+    expected = Refusal("message" if content is None else "fault")
+    assert read_answer(answer, Heading(b"", 0, "hello")) == expected
+
+
+def test_another_center_is_not_answered(home: CenterFolder) -> None:
+    context = SimpleNamespace(caller="Cork", server=SimpleNamespace(name="server"))
+    told = CenterJob().handle(b"", context)
+    assert read_answer(told, Heading(b"", 0, "hello")) == Refusal("order")
