@@ -51,6 +51,8 @@ class AbstractLink(ABC):
     #: the series for the weight of a cell in the expected information.
     information_series: FloatArray
     information_radius: float
+    #: how far from any α the nearest pole of a cell's terms is, logit's being at one.
+    smoothness: float
 
     @property
     def additive(self) -> bool:
@@ -67,11 +69,15 @@ class AbstractLink(ABC):
 
     @abstractmethod
     def at_risk_sum(
-        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+        self,
+        v: FloatArray,
+        room: tuple[FloatArray, FloatArray] | None = None,
+        weight: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
         """Σ f over the block `v` (intervals, patients), with f' and f'' cell by cell.
 
-        These are written into `room` if it is given; either may be `v` itself.
+        These are written into `room` if it is given; either may be `v` itself. With `weight`
+        each interval counts so often in the sum.
         """
 
     @abstractmethod
@@ -110,6 +116,7 @@ class Logit(AbstractLink):
     series_radius = 0.05
     information_series = np.array([(-1.0) ** (k + 1) * k for k in range(1, _TERMS + 1)])
     information_radius = 0.05
+    smoothness = 1.0
 
     def cost(self, v: FloatArray) -> FloatArray:
         return np.asarray(np.log1p(v))
@@ -120,16 +127,22 @@ class Logit(AbstractLink):
         return Terms(self.cost(v), hazard, hazard * survives)
 
     def at_risk_sum(
-        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+        self,
+        v: FloatArray,
+        room: tuple[FloatArray, FloatArray] | None = None,
+        weight: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
         slope, survives = (np.empty_like(v), np.empty_like(v)) if room is None else room
         np.add(v, 1.0, out=survives)
         np.divide(1.0, survives, out=survives)
         np.multiply(v, survives, out=slope)
         cost = 0.0
-        for first in range(0, v.shape[0], _LOG_CHUNK):
-            product = np.multiply.reduce(survives[first : first + _LOG_CHUNK], axis=0)
-            cost -= float(np.add.reduce(np.log(product)))
+        if weight is not None:
+            cost = -float(weight @ np.add.reduce(np.log(survives), 1))
+        else:
+            for first in range(0, v.shape[0], _LOG_CHUNK):
+                product = np.multiply.reduce(survives[first : first + _LOG_CHUNK], axis=0)
+                cost -= float(np.add.reduce(np.log(product)))
         survives *= slope
         return cost, slope, survives
 
@@ -159,6 +172,7 @@ class ComplementaryLogLog(AbstractLink):
     # v²/(exp(v) − 1) = Σ B_k v^(k+1) / k!, with B_k the Bernoulli numbers (B_1 = −1/2).
     information_series = bernoulli(_TERMS - 1) / _factorial(np.arange(_TERMS))
     information_radius = 0.5
+    smoothness = 0.35  # of the information: f itself has no pole
 
     def cost(self, v: FloatArray) -> FloatArray:
         return v
@@ -167,9 +181,12 @@ class ComplementaryLogLog(AbstractLink):
         return Terms(v, v, v)
 
     def at_risk_sum(
-        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+        self,
+        v: FloatArray,
+        room: tuple[FloatArray, FloatArray] | None = None,
+        weight: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
-        return float(v.sum()), v, v
+        return float(v.sum() if weight is None else weight @ np.add.reduce(v, 1)), v, v
 
     def event(self, v: FloatArray) -> Terms:
         # g' = −v/(exp(v) − 1); beyond 700 that is zero, and exp(v) no number.
