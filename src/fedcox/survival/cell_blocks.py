@@ -124,7 +124,8 @@ class CellBlock:
         v, curvature, information = (
             part.reshape(shape) for part in room.cells[:, : intervals * patients]
         )
-        np.multiply(rates[:, None], risk_of(beta @ self.columns), out=v)
+        # An outer product; a ufunc is slower at rows as short as these.
+        np.dot(rates[:, None], risk_of(beta @ self.columns)[None], out=v)
         at_event = v.ravel().take(events.flat)
         at_half = None if halves is None else v.ravel().take(halves.flat)
         for interval, passing in cells.partial:

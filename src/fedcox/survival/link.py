@@ -25,7 +25,7 @@ from fedcox.survival.cohort import FloatArray
 
 _TERMS = 14
 _TINY = 1e-300  # stands for zero in a denominator
-_LOG_CHUNK = 16  # factors (1 + v) multiplied before one logarithm is taken
+_LOG_CHUNK = 16  # factors 1 / (1 + v) multiplied before one logarithm is taken
 
 
 class Terms(NamedTuple):
@@ -105,6 +105,18 @@ class AbstractLink(ABC):
         return -float((xlogy(events, hazard) + xlog1py(at_risk - events, -hazard)).sum())
 
 
+def _log_sums(values: FloatArray) -> FloatArray:
+    """Σ log of each row, by few logarithms: those of products."""
+    rows, size = values.shape
+    part = size // _LOG_CHUNK
+    whole = part * _LOG_CHUNK
+    products = np.multiply.reduce(values[:, :whole].reshape(rows, _LOG_CHUNK, part), axis=1)
+    total = np.add.reduce(np.log(products), 1)
+    if whole < size:
+        total += np.add.reduce(np.log(values[:, whole:]), 1)
+    return np.asarray(total)
+
+
 @dataclass(frozen=True)
 class Logit(AbstractLink):
     """The paper's link: exp(β) is a ratio of odds of the interval hazard, no hazard ratio."""
@@ -136,15 +148,9 @@ class Logit(AbstractLink):
         np.add(v, 1.0, out=survives)
         np.divide(1.0, survives, out=survives)
         np.multiply(v, survives, out=slope)
-        cost = 0.0
-        if weight is not None:
-            cost = -float(weight @ np.add.reduce(np.log(survives), 1))
-        else:
-            for first in range(0, v.shape[0], _LOG_CHUNK):
-                product = np.multiply.reduce(survives[first : first + _LOG_CHUNK], axis=0)
-                cost -= float(np.add.reduce(np.log(product)))
+        cost = -_log_sums(survives)
         survives *= slope
-        return cost, slope, survives
+        return float(np.add.reduce(cost) if weight is None else weight @ cost), slope, survives
 
     def event(self, v: FloatArray) -> Terms:
         survives = 1.0 / (1.0 + v)
