@@ -118,9 +118,7 @@ class _Run:
         last, decrement = judged(self.federation, self.problem, point.alpha, point.beta)
         return self.give(point, last, False, decrement=decrement)
 
-    def coast(
-        self, point: _Point, factored: Factored
-    ) -> tuple[_Point, Derivatives | None]:
+    def coast(self, point: _Point, factored: Factored) -> tuple[_Point, Derivatives | None]:
         """The last points, with the Hessian there is; a reply only if they reach the optimum.
 
         Gradients alone are asked for until the next point will be the optimum. That one is
