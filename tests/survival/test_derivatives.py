@@ -114,6 +114,30 @@ def test_derivatives_equal_the_sum_over_the_stack(
     )
 
 
+@pytest.mark.parametrize("apart", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("name", LINK_NAMES)
+@pytest.mark.parametrize("reading", READINGS)
+def test_intervals_with_similar_hazards_sum_as_the_stack_does(
+    reading: CensoredInterval, name: str, apart: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparation, "FEW_INTERVALS", dict.fromkeys(LINK_NAMES, 10**9))
+    monkeypatch.setattr(cell_blocks, "_PATIENTS", 37)
+    link, grid = LINKS[name], TimeGrid.regular(float(COHORT.time.max()) / 80, COHORT.time.max())
+    rng = np.random.default_rng(11)
+    alpha = -3.0 + apart * rng.uniform(-1.0, 1.0, grid.intervals)
+    beta = rng.normal(0.0, 0.5, 3)
+    expected = oracle(COHORT, grid, reading, link, alpha, beta)
+    for detail, curvature in (
+        (Detail.HESSIAN, expected.hessian),
+        (Detail.INFORMATION, expected.information),
+    ):
+        found = ask(grid, reading, link, alpha, beta, detail)
+        assert found.loss == pytest.approx(expected.loss, rel=1e-12)
+        gradient = np.concatenate([found.alpha, found.beta])
+        np.testing.assert_allclose(gradient, expected.gradient, rtol=1e-12, atol=1e-11)
+        np.testing.assert_allclose(full(found.curvature), curvature, rtol=1e-11, atol=1e-11)
+
+
 @pytest.mark.parametrize("many", [0, 10**9], ids=["grouped", "one by one"])
 @pytest.mark.parametrize("name", LINK_NAMES)
 @pytest.mark.parametrize("reading", READINGS)

@@ -7,7 +7,7 @@ cells, gradient, curvature – so the covariates are read from memory once per q
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedcox.survival.derivatives import (
     risk_of,
     zero_derivatives,
 )
+from fedcox.survival.interval_points import IntervalPoints, PassedIntervals
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_order import Cells, RiskOrder
 from fedcox.survival.without_effects import AlikePatients
@@ -75,16 +76,12 @@ class CellBlock:
     columns: FloatArray
     cells: BlockCells
     passed: int
+    _fewer: dict[int, BlockCells] = field(default_factory=dict)  # without the first so many
 
     @property
     def depth(self) -> int:
         """How many intervals, from the first on."""
         return self.cells.events.shape[0]
-
-    @cached_property
-    def _merged(self) -> BlockCells:
-        """The cells with all the passed intervals as one."""
-        return self.cells.from_interval(self.passed - 1)
 
     def derivatives(
         self,
@@ -93,21 +90,30 @@ class CellBlock:
         beta: FloatArray,
         detail: Detail,
         room: WorkingRoom,
+        points: IntervalPoints | None,
     ) -> Derivatives:
-        """Sums over the block; `rates` are exp(α) of its own intervals."""
-        if self.passed < 2 or not link.additive or _expected(link, detail):
-            return self._sums(self.cells, link, rates, beta, detail, room)
-        # Everybody passes the first intervals, and their costs add up to that of a single one.
-        together = np.add.reduce(rates[: self.passed])
-        merged = np.concatenate(([together], rates[self.passed :]))
-        sums = self._sums(self._merged, link, merged, beta, detail, room)
-        return _spread(sums, rates[: self.passed] / together)
+        """Sums over the block; `rates` are exp(α) of its own intervals.
+
+        `points` stand for the intervals that all of the patients pass, if they are fewer.
+        """
+        if points is None:
+            return self._sums(self.cells, link, rates, None, beta, detail, room)
+        fewer = self.passed - points.rates.size
+        if fewer not in self._fewer:
+            self._fewer[fewer] = self.cells.from_interval(fewer)
+        rows = np.concatenate((points.rates, rates[self.passed :]))
+        weight = points.weight
+        if weight is not None:
+            weight = np.concatenate((weight, np.ones(rows.size - weight.size)))
+        sums = self._sums(self._fewer[fewer], link, rows, weight, beta, detail, room)
+        return _spread(sums, points)
 
     def _sums(
         self,
         cells: BlockCells,
         link: AbstractLink,
         rates: FloatArray,
+        weight: FloatArray | None,
         beta: FloatArray,
         detail: Detail,
         room: WorkingRoom,
@@ -118,7 +124,8 @@ class CellBlock:
         v, curvature, information = (
             part.reshape(shape) for part in room.cells[:, : intervals * patients]
         )
-        np.multiply(rates[:, None], risk_of(beta @ self.columns), out=v)
+        # An outer product; a ufunc is slower at rows as short as these.
+        np.dot(rates[:, None], risk_of(beta @ self.columns)[None], out=v)
         at_event = v.ravel().take(events.flat)
         at_half = None if halves is None else v.ravel().take(halves.flat)
         for interval, passing in cells.partial:
@@ -127,8 +134,8 @@ class CellBlock:
         if expected:
             information = link.information(v, out=information)
         # Slopes take the place of v: the less memory, the more of it stays in the cache.
-        cost, slope, curvature = link.at_risk_sum(v, (v, curvature))
-        of_patient, of_interval = np.add.reduce(slope, 0), np.add.reduce(slope, 1)
+        cost, slope, curvature = link.at_risk_sum(v, (v, curvature), weight)
+        of_patient, of_interval = _over_intervals(slope, weight), np.add.reduce(slope, 1)
         of_patient[events.patient] += event.slope
         of_interval += np.bincount(events.interval, event.slope, intervals)
         cost += float(np.add.reduce(event.cost))
@@ -147,16 +154,20 @@ class CellBlock:
             cost,
             of_interval,
             self.columns @ of_patient,
-            self._curvature(curvature, detail, room.columns),
+            self._curvature(curvature, weight, detail, room.columns),
         )
 
     def _curvature(
-        self, cells: FloatArray, detail: Detail, scratch: FloatArray
+        self,
+        cells: FloatArray,
+        weight: FloatArray | None,
+        detail: Detail,
+        scratch: FloatArray,
     ) -> Curvature | None:
         if detail is Detail.GRADIENT:
             return None
         x = self.columns
-        of_patient, of_interval = np.add.reduce(cells, 0), np.add.reduce(cells, 1)
+        of_patient, of_interval = _over_intervals(cells, weight), np.add.reduce(cells, 1)
         if detail is Detail.DIAGONAL:
             return Curvature(of_interval, None, x**2 @ of_patient)
         # Before the square, whose memory drives the cells out of the cache.
@@ -171,17 +182,17 @@ def _expected(link: AbstractLink, detail: Detail) -> bool:
     return detail is Detail.INFORMATION and not link.canonical
 
 
-def _spread(sums: Derivatives, share: FloatArray) -> Derivatives:
-    """The sums of a merged first interval handed out to its parts, each by its share."""
+def _over_intervals(cells: FloatArray, weight: FloatArray | None) -> FloatArray:
+    return np.asarray(np.add.reduce(cells, 0) if weight is None else weight @ cells)
 
-    def parts(values: FloatArray) -> FloatArray:
-        return np.concatenate((np.multiply.outer(share, values[0]), values[1:]))
 
+def _spread(sums: Derivatives, points: IntervalPoints) -> Derivatives:
+    """The sums at the points handed out to the intervals they stand for."""
     curvature = sums.curvature
     if curvature is not None:
-        cross = None if curvature.cross is None else parts(curvature.cross)
-        curvature = Curvature(parts(curvature.alpha), cross, curvature.beta)
-    return Derivatives(sums.loss, parts(sums.alpha), sums.beta, curvature)
+        cross = None if curvature.cross is None else points.spread(curvature.cross)
+        curvature = Curvature(points.spread(curvature.alpha), cross, curvature.beta)
+    return Derivatives(sums.loss, points.spread(sums.alpha), sums.beta, curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,8 +230,10 @@ class CellBlocks:
             total = zero_derivatives(alpha.size, beta.size, detail)
             room = self._room
             loss, rates = 0.0, np.exp(alpha)
+            passed = PassedIntervals(link, alpha, _expected(link, detail))
             for block in self.blocks:
-                part = block.derivatives(link, rates[: block.depth], beta, detail, room)
+                own, points = rates[: block.depth], passed.first(block.passed)
+                part = block.derivatives(link, own, beta, detail, room, points)
                 loss += part.loss
                 _add(total, part, block.depth)
         return total._replace(loss=loss)

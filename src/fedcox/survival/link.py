@@ -25,7 +25,7 @@ from fedcox.survival.cohort import FloatArray
 
 _TERMS = 14
 _TINY = 1e-300  # stands for zero in a denominator
-_LOG_CHUNK = 16  # factors (1 + v) multiplied before one logarithm is taken
+_LOG_CHUNK = 16  # factors 1 / (1 + v) multiplied before one logarithm is taken
 
 
 class Terms(NamedTuple):
@@ -51,6 +51,8 @@ class AbstractLink(ABC):
     #: the series for the weight of a cell in the expected information.
     information_series: FloatArray
     information_radius: float
+    #: how far from any α the nearest pole of a cell's terms is, logit's being at one.
+    smoothness: float
 
     @property
     def additive(self) -> bool:
@@ -67,11 +69,15 @@ class AbstractLink(ABC):
 
     @abstractmethod
     def at_risk_sum(
-        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+        self,
+        v: FloatArray,
+        room: tuple[FloatArray, FloatArray] | None = None,
+        weight: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
         """Σ f over the block `v` (intervals, patients), with f' and f'' cell by cell.
 
-        These are written into `room` if it is given; either may be `v` itself.
+        These are written into `room` if it is given; either may be `v` itself. With `weight`
+        each interval counts so often in the sum.
         """
 
     @abstractmethod
@@ -99,6 +105,18 @@ class AbstractLink(ABC):
         return -float((xlogy(events, hazard) + xlog1py(at_risk - events, -hazard)).sum())
 
 
+def _log_sums(values: FloatArray) -> FloatArray:
+    """Σ log of each row, by few logarithms: those of products."""
+    rows, size = values.shape
+    part = size // _LOG_CHUNK
+    whole = part * _LOG_CHUNK
+    products = np.multiply.reduce(values[:, :whole].reshape(rows, _LOG_CHUNK, part), axis=1)
+    total = np.add.reduce(np.log(products), 1)
+    if whole < size:
+        total += np.add.reduce(np.log(values[:, whole:]), 1)
+    return np.asarray(total)
+
+
 @dataclass(frozen=True)
 class Logit(AbstractLink):
     """The paper's link: exp(β) is a ratio of odds of the interval hazard, no hazard ratio."""
@@ -110,6 +128,7 @@ class Logit(AbstractLink):
     series_radius = 0.05
     information_series = np.array([(-1.0) ** (k + 1) * k for k in range(1, _TERMS + 1)])
     information_radius = 0.05
+    smoothness = 1.0
 
     def cost(self, v: FloatArray) -> FloatArray:
         return np.asarray(np.log1p(v))
@@ -120,18 +139,18 @@ class Logit(AbstractLink):
         return Terms(self.cost(v), hazard, hazard * survives)
 
     def at_risk_sum(
-        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+        self,
+        v: FloatArray,
+        room: tuple[FloatArray, FloatArray] | None = None,
+        weight: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
         slope, survives = (np.empty_like(v), np.empty_like(v)) if room is None else room
         np.add(v, 1.0, out=survives)
         np.divide(1.0, survives, out=survives)
         np.multiply(v, survives, out=slope)
-        cost = 0.0
-        for first in range(0, v.shape[0], _LOG_CHUNK):
-            product = np.multiply.reduce(survives[first : first + _LOG_CHUNK], axis=0)
-            cost -= float(np.add.reduce(np.log(product)))
+        cost = -_log_sums(survives)
         survives *= slope
-        return cost, slope, survives
+        return float(np.add.reduce(cost) if weight is None else weight @ cost), slope, survives
 
     def event(self, v: FloatArray) -> Terms:
         survives = 1.0 / (1.0 + v)
@@ -159,6 +178,7 @@ class ComplementaryLogLog(AbstractLink):
     # v²/(exp(v) − 1) = Σ B_k v^(k+1) / k!, with B_k the Bernoulli numbers (B_1 = −1/2).
     information_series = bernoulli(_TERMS - 1) / _factorial(np.arange(_TERMS))
     information_radius = 0.5
+    smoothness = 0.35  # of the information: f itself has no pole
 
     def cost(self, v: FloatArray) -> FloatArray:
         return v
@@ -167,9 +187,12 @@ class ComplementaryLogLog(AbstractLink):
         return Terms(v, v, v)
 
     def at_risk_sum(
-        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+        self,
+        v: FloatArray,
+        room: tuple[FloatArray, FloatArray] | None = None,
+        weight: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
-        return float(v.sum()), v, v
+        return float(v.sum() if weight is None else weight @ np.add.reduce(v, 1)), v, v
 
     def event(self, v: FloatArray) -> Terms:
         # g' = −v/(exp(v) − 1); beyond 700 that is zero, and exp(v) no number.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fedcox.survival.cohort import FloatArray, IntArray
+
+#: Numbers scaled at a time: they stay in the cache between subtraction and product.
+_CHUNK = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +43,27 @@ class Scaling:
         kept = covariates
         if self.keep.size != covariates.shape[1]:
             kept = covariates[:, self.keep]
-        np.subtract(kept, self.mean, out=out)
-        out *= 1.0 / self.spread
+        if kept.flags.c_contiguous and out.flags.c_contiguous and self.mean.size:
+            self._apply_flat(kept.reshape(-1), out.reshape(-1))
+        else:
+            np.subtract(kept, self.mean, out=out)
+            out *= 1.0 / self.spread
         if not complete and np.isnan(out.sum()):
             np.nan_to_num(out, copy=False, nan=0.0)
+
+    def _apply_flat(self, given: FloatArray, out: FloatArray) -> None:
+        """The same, many rows as one: long runs are twice as fast as one run a patient."""
+        mean, factor = self._rows
+        for first in range(0, given.size, mean.size):
+            part = out[first : first + mean.size]
+            np.subtract(given[first : first + mean.size], mean[: part.size], out=part)
+            part *= factor[: part.size]
+
+    @cached_property
+    def _rows(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and one over spread, repeated for as many patients as fit a chunk."""
+        rows = max(1, _CHUNK // self.mean.size)
+        return np.tile(self.mean, rows), np.tile(1.0 / self.spread, rows)
 
     def coefficients(self, beta: FloatArray) -> FloatArray:
         """Coefficients per unit of the covariates as given."""

@@ -35,8 +35,8 @@ class TimeAtRisk:
         tell one from the other.
         """
         last = self.intervals + self.half
-        rows = (last[~self.event], last[self.event])
-        return np.stack([np.bincount(row, minlength=total + 1) for row in rows])
+        counts = np.bincount(2 * last + self.event, minlength=2 * (total + 1))
+        return counts.reshape(-1, 2).T
 
     def within(self, active: BoolArray) -> TimeAtRisk:
         """The same counted in `active` intervals alone; the others no longer exist."""
@@ -147,7 +147,6 @@ class TimeGrid:
 def _interval_of(time: FloatArray, width: float) -> IntArray:
     """⌈t/Q⌉, where a ratio within rounding of a whole number is that number."""
     ratio = time / width
-    nearest = np.rint(ratio)
     # 1.1 / 0.1 is 11.000000000000002: without this, day 1.1 would fall into interval 12.
-    whole = np.abs(ratio - nearest) <= 1e-9 * np.maximum(nearest, 1.0)
-    return np.where(whole, nearest, np.ceil(ratio)).astype(np.int64)
+    ratio -= 1e-9 * np.maximum(ratio, 1.0)
+    return np.ceil(ratio, out=ratio).astype(np.int64)

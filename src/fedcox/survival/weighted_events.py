@@ -50,6 +50,10 @@ class WeightedEvents(AbstractLink):
     def information_radius(self) -> float:  # type: ignore[override]
         return self.link.information_radius
 
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        return self.link.smoothness
+
     def cost(self, v: FloatArray) -> FloatArray:
         return self.link.cost(v)
 
@@ -57,9 +61,12 @@ class WeightedEvents(AbstractLink):
         return self.link.at_risk(v)
 
     def at_risk_sum(
-        self, v: FloatArray, room: tuple[FloatArray, FloatArray] | None = None
+        self,
+        v: FloatArray,
+        room: tuple[FloatArray, FloatArray] | None = None,
+        weight: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
-        return self.link.at_risk_sum(v, room)
+        return self.link.at_risk_sum(v, room, weight)
 
     def event(self, v: FloatArray) -> Terms:
         cost, slope, curvature = self.link.event(v)
