@@ -83,6 +83,14 @@ def test_a_question_that_the_study_does_not_ask_is_refused() -> None:
     assert refused == Refusal("order", ("questions",))
 
 
+def test_a_question_about_other_intervals_than_the_study_s_is_refused() -> None:
+    here = site(keeps_to=lambda query: query.name != "patients and events")
+    told(here, 1, "study", INVITATION)
+    assert isinstance(told(here, 2, "ask", asking()), dict)
+    refused = told(here, 3, "ask", asking(OutcomeCounts()))
+    assert refused == Refusal("order", ("intervals and model",))
+
+
 def test_under_noise_nothing_is_answered_without_it() -> None:
     here = site(noise_only=True)
     told(here, 1, "study", INVITATION)

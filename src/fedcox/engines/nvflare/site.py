@@ -74,7 +74,7 @@ class OpenStudy:
     `asked` are the questions that were agreed to, by name. Where sums are masked, `masked` is
     the center's part in them and nothing is answered without a mask; where `noise_only` is
     set, nothing without noise. `mark` is a random word that is another one as soon as the
-    patients are others.
+    patients are others. `keeps_to` says whether a question is about what the study fixes.
     """
 
     center: Center
@@ -83,6 +83,7 @@ class OpenStudy:
     masked: MaskedCenter | None = None
     noise_only: bool = False
     mark: str = ""
+    keeps_to: Callable[[AbstractQuery[Any]], bool] = lambda query: True
 
 
 @dataclass(frozen=True)
@@ -270,6 +271,8 @@ class Site:
         strange = sorted({query.name for query in queries} - study.asked)
         if strange:
             raise NotNowError(Refusal("order", ("questions",)))
+        if not all(map(study.keeps_to, queries)):
+            raise NotNowError(Refusal("order", ("intervals and model",)))
         if study.noise_only and not all(
             isinstance(query, AbstractPrivateQuery) for query in queries
         ):
