@@ -8,7 +8,7 @@ from typing import Any
 from fedcox.errors import RefusedError
 from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.query import AbstractQuery, Answer, Federation
+from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
 from fedcox.survival.cohort import FloatArray
 
 
@@ -16,7 +16,7 @@ class CentersLostError(Exception):
     """A center stopped answering; what was found so far is about other patients."""
 
 
-class Attended:
+class Attended(AbstractFederation):
     """A federation that says so when a center is lost, and knows where it was asked last."""
 
     def __init__(self, federation: Federation) -> None:
@@ -31,10 +31,6 @@ class Attended:
 
     def evidence(self) -> Evidence | None:
         return self._federation.evidence()
-
-    def ask(self, query: AbstractQuery[Answer]) -> Answer:
-        answer: Answer = self.ask_together([query])[0]
-        return answer
 
     def ask_together(
         self,

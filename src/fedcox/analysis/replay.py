@@ -15,7 +15,7 @@ from fedcox.analysis.plan import Plan
 from fedcox.errors import InputError
 from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.query import AbstractQuery, Answer
+from fedcox.federation.query import AbstractFederation, AbstractQuery
 from fedcox.federation.study_check import RoundRecord
 
 
@@ -47,7 +47,7 @@ class _NotRecorded(Exception):  # noqa: N818 - where the replay stops, no error
         self.queries = tuple(queries)
 
 
-class _Recorded:
+class _Recorded(AbstractFederation):
     """A federation that gives the replies it was given before."""
 
     shows_centers = False
@@ -65,10 +65,6 @@ class _Recorded:
 
     def evidence(self) -> Evidence | None:
         return self._rounds[self._asked - 1].evidence
-
-    def ask(self, query: AbstractQuery[Answer]) -> Answer:
-        answer: Answer = self.ask_together([query])[0]
-        return answer
 
     def ask_together(
         self,

@@ -20,14 +20,14 @@ from fedcox.errors import MessageError
 from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger, LedgerRow
 from fedcox.federation.masked_numbers import round_digest
-from fedcox.federation.query import AbstractQuery, Answer, Federation
+from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
 from fedcox.federation.study_check import evidence_of
 
 _VERSION = 1
 _SEAL = sha256().digest_size
 
 
-class Checkpointed:
+class Checkpointed(AbstractFederation):
     """The same federation, with every round that was answered kept in `folder`.
 
     A kept round is used where the same centers are asked the same questions about the same
@@ -75,10 +75,6 @@ class Checkpointed:
 
     def evidence(self) -> Evidence | None:
         return self._federation.evidence() if self._live else self._replayed
-
-    def ask(self, query: AbstractQuery[Answer]) -> Answer:
-        answer: Answer = self.ask_together([query])[0]
-        return answer
 
     def ask_together(
         self,

@@ -18,7 +18,12 @@ from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import BYTES_PER_NUMBER, Ledger
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply, smallest_sum
 from fedcox.federation.masked_numbers import decode, round_digest
-from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Agreed, Answer
+from fedcox.federation.query import (
+    AbstractFederation,
+    AbstractPrivateQuery,
+    AbstractQuery,
+    Agreed,
+)
 from fedcox.federation.study_check import StudyCheck, evidence_of
 
 if TYPE_CHECKING:
@@ -81,7 +86,7 @@ class InProcessCarrier:
         return center.group(query, masked=True), center.epsilon(query)
 
 
-class Masked:
+class Masked(AbstractFederation):
     """Asks centers through a carrier and sees nothing but sums over them.
 
     Where centers are `following` the study, each gets the transcript of the round before with
@@ -151,10 +156,6 @@ class Masked:
     @property
     def names(self) -> tuple[str, ...]:
         return self._sums.centers
-
-    def ask(self, query: AbstractQuery[Answer]) -> Answer:
-        answer: Answer = self.ask_together([query])[0]
-        return answer
 
     def ask_together(
         self,

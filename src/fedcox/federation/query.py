@@ -161,6 +161,23 @@ class AbstractPrivateQuery(AbstractAdditiveQuery[Answer]):
         """The reply before the noise: of patients sampled in secret, each clipped."""
 
 
+class AbstractFederation(ABC):
+    """What federations share: a question alone is a round of one."""
+
+    def ask(self, query: AbstractQuery[Answer]) -> Answer:
+        """One question, one round: the combined reply."""
+        answer: Answer = self.ask_together([query])[0]
+        return answer
+
+    @abstractmethod
+    def ask_together(
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        each: Sequence[AbstractQuery[Any]] = (),
+    ) -> list[Any]:
+        """Questions that do not depend on each other share one round."""
+
+
 class Federation(Protocol):
     """Anything that can put questions to every center and combine the replies."""
 

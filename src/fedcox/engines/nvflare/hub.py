@@ -12,10 +12,10 @@ from fedcox.engines.nvflare.sent_settings import SentSettings
 from fedcox.engines.nvflare.switchboard import Switchboard
 from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Answer
+from fedcox.federation.query import AbstractFederation, AbstractPrivateQuery, AbstractQuery
 
 
-class Hub:
+class Hub(AbstractFederation):
     """Asks every center that is left and combines in the order of names, as one process does.
 
     So the result is that of one process to the last bit. `patients` says how many each center
@@ -39,10 +39,6 @@ class Hub:
     def evidence(self) -> Evidence | None:
         """Every reply can be seen here, so no center has to believe a sum."""
         return None
-
-    def ask(self, query: AbstractQuery[Answer]) -> Answer:
-        answer: Answer = self.ask_together([query])[0]
-        return answer
 
     def ask_together(
         self,

@@ -11,7 +11,7 @@ from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
-from fedcox.federation.query import AbstractQuery, Answer, Federation
+from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
 from fedcox.federation.setting import Setting
 from fedcox.survival.time_grid import TimeGrid
 
@@ -28,7 +28,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, eq=False)
-class Observer:
+class Observer(AbstractFederation):
     """A coordinator that looks at replies as closely as it can.
 
     Where centers are shown, each of them is a source; else there is one, their sum. A center
@@ -77,10 +77,6 @@ class Recorder:
 
     def evidence(self) -> Evidence | None:
         return self.federation.evidence()
-
-    def ask(self, query: AbstractQuery[Answer]) -> Answer:
-        answer: Answer = self.ask_together([query])[0]
-        return answer
 
     def ask_together(
         self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]] = ()
