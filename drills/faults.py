@@ -1,24 +1,34 @@
-"""What is killed or stopped, when, and what must hold afterwards: one function for each drill."""
+"""What is killed or stopped, and what must hold afterwards: one function for each drill."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from drills.federation import NAMES, DrillError, Federation, Study, rows, waited
+from drills.federation import NAMES, DrillError, Federation, Started, Study, rows, waited
 
 #: Many short rounds, so that there is always one to be held open.
 STEPS = 60
 SOLVER = f'method = "adam"\nsteps = {STEPS}'
+#: One that ends at the optimum, wherever it began: a center is lost, and it goes on from there.
+TO_THE_END = 'method = "lbfgs"\ntolerance = 1e-18'
 #: Finished rounds before something happens.
-ROUNDS = 8
+ROUNDS = 4
 #: Seconds that a center may take for a round, where a drill waits until it is over.
 SHORT = 5.0
+MINUTE = 60.0
 PRIVATE = {
+    "covariates": """
+age = { type = "number", min = 0, max = 120 }
+sex = { type = "category", levels = ["female", "male"], reference = "female" }
+marker = { type = "number", min = 0, max = 20 }
+""",
     "solver": 'method = "private"\npatients = 600\nsteps = 40',
     "privacy": "secure_sums = false",
     "privacy__differential": "epsilon = 4\ndelta = 1e-5",
@@ -52,7 +62,7 @@ class Log:
 
 def center_killed(federation: Federation, log: Log) -> None:
     """A center is killed in mid-round, and comes back: the bits of a run without a crash."""
-    study = _study(federation, "center-killed", timeout=SHORT)
+    study = _study(federation, "center-killed", SHORT)
     run = _begun(study)
     study.held("C", ROUNDS)
     federation.kill_center("C")
@@ -70,36 +80,39 @@ def center_killed(federation: Federation, log: Log) -> None:
 
 def center_lost(federation: Federation, log: Log) -> None:
     """A center is killed for good, and two of three are enough: the fit of those two."""
-    study = _study(federation, "center-lost", timeout=SHORT, needed=2)
+    study = _study(federation, "center-lost", SHORT, needed="2", solver=TO_THE_END)
     run = _begun(study)
     study.held("C", ROUNDS)
     federation.kill_center("C")
     log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
     log.holds("the run ends by itself", run.ended() == 0)
     _among_two(study, log)
-    federation.restart_center("C")
 
 
-def center_lost_under_masks(federation: Federation, log: Log) -> None:
-    """The same under secure sums, where the others' masks must be taken off."""
-    secure = {"privacy": "secure_sums = true"}
-    study = _study(federation, "center-lost-masked", timeout=SHORT, needed=2, **secure)
+def center_killed_under_masks(federation: Federation, log: Log) -> None:
+    """A center is killed in the middle of a secure sum, and comes back."""
+    secure = {"privacy": "secure_sums = true", "solver": TO_THE_END}
+    study = _study(federation, "masked-killed", SHORT, **secure)
     run = _begun(study)
-    study.held("C", ROUNDS)
+    study.stopped("C", ROUNDS)
     federation.kill_center("C")
-    log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
-    log.holds("the run ends by itself", run.ended() == 0)
-    found, expected = study.result(study.name), _reference(federation, ("A", "B"), **secure)
-    apart = _apart(found, expected)
-    log.holds(f"it is the fit of A and B, coefficients within {apart:.0e}", apart < 1e-6)
+    log.say(f"kill -9 of every process of C after round {len(study.rounds())}")
+    log.holds("the run stops", run.ended() == 2)
+    log.holds(f"it names the center: {_error(run.printed())}", "C: no answer" in run.printed())
+    federation.restart_center("C")
+    run = study.run(study.name, "--resume")
+    log.holds("fedcox coordinator run --resume goes to the end", run.ended() == 0)
+    apart = _apart(study.result(study.name), _reference(federation, NAMES, **secure))
+    log.holds(
+        f"coefficients and errors equal those of one process to {apart:.0e}", apart < 1e-6
+    )
     protection = {row["protection"] for name in NAMES for row in study.left(name)}
     log.holds("nothing left a center without a mask", protection == {"masks"})
-    federation.restart_center("C")
 
 
 def server_killed(federation: Federation, log: Log) -> None:
     """The server and its study are killed in mid-round: start, resume, the same bits."""
-    study = _study(federation, "server-killed", timeout=60.0)
+    study = _study(federation, "server-killed", 60.0)
     run = _begun(study)
     stopped = study.held("C", ROUNDS)
     old = {name: federation.job_pids(name) for name in NAMES}
@@ -107,40 +120,34 @@ def server_killed(federation: Federation, log: Log) -> None:
     os.kill(stopped, signal.SIGCONT)
     log.say(f"kill -9 of the server and of its study in round {len(study.rounds()) + 1}")
     log.holds("the command ends", run.ended() == 2)
-    log.holds(
-        f"it says so: {_error(run.printed())}", "server stopped during" in run.printed()
-    )
-    before = len(study.rounds())
+    log.holds(f"it says so: {_error(run.printed())}", "server stopped during" in run.printed())
     federation.start_server()
     _resumed(study, log)
     left = [pid for pids in old.values() for pid in pids if _lives(pid)]
     log.holds("no process that answered before the crash is left", left == [])
     for name in NAMES:
-        counted = _questions(study, before)
-        log.holds(
-            f"{name} answered every round once, and at most one a second time",
-            len(study.left(name)) - counted in (0, 1),
-        )
+        again = len(study.left(name)) - _questions(study)
+        log.holds(f"{name} answered every round once, {again} a second time", again in (0, 1))
 
 
-def frozen_for_a_minute(federation: Federation, log: Log, seconds: float = 60.0) -> None:
+def frozen_for_a_minute(federation: Federation, log: Log) -> None:
     """A center's process is stopped for a minute, and a round may take longer: it goes on."""
-    study = _study(federation, "frozen-a-minute", timeout=seconds + 30.0)
+    study = _study(federation, "frozen-a-minute", 1.5 * MINUTE)
     run = _begun(study)
     stopped = study.held("C", ROUNDS)
     held = len(study.rounds())
     log.say(f"C's process is stopped in round {held + 1}")
-    time.sleep(seconds)
+    time.sleep(MINUTE)
     log.holds("no round was finished meanwhile", len(study.rounds()) == held)
     os.kill(stopped, signal.SIGCONT)
-    log.say(f"it is woken after {seconds:g} s")
+    log.say(f"it is woken after {MINUTE:g} s")
     log.holds("the run ends by itself", run.ended() == 0)
     _same_bits(study, log)
 
 
 def frozen_too_long(federation: Federation, log: Log) -> None:
     """A center is stopped beyond the timeout: lost by name; its late answer changes nothing."""
-    study = _study(federation, "frozen-too-long", timeout=SHORT, needed=2)
+    study = _study(federation, "frozen-too-long", SHORT, needed="2", solver=TO_THE_END)
     run = _begun(study)
     stopped = study.held("C", ROUNDS)
     answered = len(study.left("C"))
@@ -152,12 +159,14 @@ def frozen_too_long(federation: Federation, log: Log) -> None:
     log.holds("it answers late, while the study runs", run.process.poll() is None)
     log.holds("the run ends by itself", run.ended() == 0)
     _among_two(study, log)
-    log.holds("C answered that one question, and no other", len(study.left("C")) == answered + 1)
+    log.holds(
+        "C answered that one question, and no other", len(study.left("C")) == answered + 1
+    )
 
 
 def terminal_closed(federation: Federation, log: Log) -> None:
-    """`fedcox coordinator run` is killed: its study goes on, and --resume fetches the result."""
-    study = _study(federation, "terminal-closed", timeout=60.0)
+    """`fedcox coordinator run` is killed: the study goes on; --resume fetches its result."""
+    study = _study(federation, "terminal-closed", 60.0)
     run = _begun(study)
     waited(lambda: len(study.rounds()) >= ROUNDS)
     run.kill()
@@ -172,16 +181,15 @@ def terminal_closed(federation: Federation, log: Log) -> None:
 
 def terminal_closed_and_resumed(federation: Federation, log: Log) -> None:
     """The same, with --resume typed at once: one job waits for the other."""
-    study = _study(federation, "terminal-reopened", timeout=60.0)
+    study = _study(federation, "terminal-reopened", 60.0)
     run = _begun(study)
     waited(lambda: len(study.rounds()) >= ROUNDS)
     run.kill()
     log.say(f"kill -9 of fedcox coordinator run after round {len(study.rounds())}")
     _resumed(study, log)
-    rounds = len(study.rounds())
     for name in NAMES:
         log.holds(
-            f"{name} answered every round once", len(study.left(name)) == _questions(study, rounds)
+            f"{name} answered every round once", len(study.left(name)) == _questions(study)
         )
 
 
@@ -192,7 +200,7 @@ def budget_kept(federation: Federation, log: Log) -> None:
     for name in NAMES:
         federation.stop_center(name)
         federation.start_center(name, policy=str(policy))
-    study = _study(federation, "budget-kept", timeout=SHORT, **PRIVATE)
+    study = _study(federation, "budget-kept", SHORT, **PRIVATE)
     run = _begun(study)
     study.held("C", ROUNDS)
     federation.kill_center("C")
@@ -210,18 +218,27 @@ def budget_kept(federation: Federation, log: Log) -> None:
     federation.start_server()
     log.holds("it goes on to its end", study.run(study.name, "--resume").ended() == 0)
     log.holds("nothing was paid a second time", _paid(study, log) == paid)
+    whole = sum(not row["lost"] for row in study.rounds())
+    distinct = [_used(federation.center(name), paid[0]) for name in NAMES]
+    log.holds(
+        f"every sum that was paid for was used, none more: {distinct[0]}",
+        distinct == [each[0]["releases"] for each in paid] and whole >= max(distinct),
+    )
     guarantee = study.result(study.name)["guarantee"]
     log.holds(
         f"the guarantee is the study's: epsilon {guarantee['epsilon']:.4g} of 4",
         guarantee["epsilon"] <= 4.0,
     )
+    for name in NAMES:
+        federation.stop_center(name)
 
 
+Drill = Callable[[Federation, Log], None]
 #: Under a minute each, and run with the tests too.
-QUICK = (center_killed, center_lost, server_killed)
-DRILLS = (
+QUICK: tuple[Drill, ...] = (center_killed, center_lost, server_killed)
+DRILLS: tuple[Drill, ...] = (
     *QUICK,
-    center_lost_under_masks,
+    center_killed_under_masks,
     terminal_closed,
     terminal_closed_and_resumed,
     frozen_too_long,
@@ -231,18 +248,15 @@ DRILLS = (
 
 
 def _study(
-    federation: Federation,
-    name: str,
-    *,
-    timeout: float,
-    needed: int | None = None,
-    **changes: str,
+    federation: Federation, name: str, timeout: float, needed: str = "all", **changes: str
 ) -> Study:
-    attendance = f"timeout = {timeout:g}" + ("" if needed is None else f"\nneeded = {needed}")
+    attendance = f"timeout = {timeout:g}" + ("" if needed == "all" else f"\nneeded = {needed}")
     return federation.study(name, **{"solver": SOLVER, **changes, "attendance": attendance})
 
 
-def _begun(study: Study) -> Any:
+def _begun(study: Study) -> Started:
+    """A run that every hospital approves, all of them connected."""
+    study.federation.wait_for_centers()
     run = study.run(study.name)
     study.approve_everywhere()
     return run
@@ -269,14 +283,17 @@ def _same_bits(study: Study, log: Log) -> None:
 
 def _among_two(study: Study, log: Log) -> None:
     found = study.result(study.name)
-    expected = _reference(study.federation, ("A", "B"))
+    expected = _reference(study.federation, ("A", "B"), solver=TO_THE_END)
     same = all(found[key] == expected[key] for key in ("coefficients", "baseline", "patients"))
     apart = _apart(found, expected)
     words = "bit for bit" if same else f"coefficients within {apart:.0e}"
     log.holds(f"it is the fit of A and B, {words}", apart < 1e-9)
     log.holds(
         "the report says who was lost",
-        any(each["name"] == "LostCentersWarning" and "C" in str(each) for each in found["warnings"]),
+        any(
+            each["name"] == "LostCentersWarning" and "C" in str(each)
+            for each in found["warnings"]
+        ),
     )
     vain = [row for row in study.progress() if "C" in row.get("lost", {})]
     log.holds("C was waited for in vain once", len(vain) == 1)
@@ -284,7 +301,9 @@ def _among_two(study: Study, log: Log) -> None:
     log.holds("one round lasted until its timeout, all others were quick", len(slow) == 1)
 
 
-def _reference(federation: Federation, centers: Sequence[str], **changes: str) -> dict[str, Any]:
+def _reference(
+    federation: Federation, centers: Sequence[str], **changes: str
+) -> dict[str, Any]:
     """The same study without any crash, in one process; fitted once."""
     name = "-".join(["reference", *centers, *changes])
     study = federation.study(name, **{"solver": SOLVER, **changes})
@@ -302,30 +321,38 @@ def _numbers(result: Mapping[str, Any]) -> dict[str, Any]:
 def _apart(found: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
     pairs = zip(found["coefficients"], expected["coefficients"], strict=True)
     return max(
-        abs(one[key] - other[key]) for one, other in pairs for key in ("coef", "se")
+        float(abs(one[key] - other[key])) for one, other in pairs for key in ("coef", "se")
     )
 
 
-def _questions(study: Study, rounds: int) -> int:
-    return sum(len(row["questions"]) for row in study.rounds()[:rounds])
+def _questions(study: Study) -> int:
+    """How many were asked in rounds that were finished."""
+    return sum(len(row["questions"]) for row in study.rounds())
 
 
 def _paid(study: Study, log: Log) -> list[Any]:
-    """What every hospital has paid for this study; it covers what has left."""
+    """What every hospital has paid for; it covers what has left."""
     found = []
     for name in NAMES:
-        paid = rows(study.federation.center(name) / "budget.jsonl")
+        home = study.federation.center(name)
+        paid = rows(home / "budget.jsonl")
         left = [row for row in study.left(name) if row["protection"] == "noise"]
-        spent = sum(row["epsilon"] for row in paid)
+        sums, used = sum(row["releases"] for row in paid), _used(home, paid)
+        # A reply whose round was broken off leaves again as it was: that is no new sum.
         log.holds(
-            f"{name} paid epsilon {spent:.4g} before {len(left)} replies left, none twice",
-            left
-            and len(paid) == len({row["releases"] for row in paid})
-            and spent >= max(row["epsilon"] or 0.0 for row in left) - 1e-12
-            and spent <= 4.0 + 1e-9,
+            f"{name} paid once, for {sums} noised sums, epsilon {paid[0]['epsilon']:.4g}; "
+            f"{used} were used and {len(left)} replies left, so {len(left) - used} again",
+            len(paid) == 1 and used <= sums and 0 <= len(left) - used <= 2,
         )
         found.append(paid)
     return found
+
+
+def _used(home: Path, paid: Sequence[Mapping[str, Any]]) -> int:
+    """Noised sums that have left, as the hospital remembers it."""
+    file = home / "memory" / paid[0]["study"] / "study.json"
+    remembered = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
+    return sum(right["used"] for right in remembered["rights"])
 
 
 def _error(printed: str) -> str:

@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedcox.deployment import processes
+from fedcox.deployment import jobs, processes, server
 from fedcox.deployment.approval import Approvals
 from fedcox.deployment.center_folder import CenterFolder
+from fedcox.deployment.coordinator_folder import CoordinatorFolder
 
 FEDCOX = (sys.executable, "-m", "fedcox.cli.main")
 NAMES = ("A", "B", "C")
@@ -66,6 +67,7 @@ class Federation:
     centers: dict[str, Started] = field(default_factory=dict)
     _options: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _environments: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _logged: dict[str, int] = field(default_factory=dict)
     _number: int = 0
 
     @property
@@ -138,6 +140,7 @@ class Federation:
     def restart_center(self, name: str) -> None:
         """The same command again, as after a crash of the hospital's machine."""
         words = ["--folder", f"center-{name}", "--data", str(self.data(name))]
+        self._logged[name] = self._log(name).stat().st_size if self._log(name).exists() else 0
         self.centers[name] = self.begin(
             "center",
             "start",
@@ -146,20 +149,42 @@ class Federation:
             environment=self._environments[name],
         )
 
+    def wait_for_centers(self) -> None:
+        """Until all that were started are connected, by the processes that run now."""
+        waited(lambda: all(map(self._registered, self.centers)), pause=0.1)
+        with jobs.session(CoordinatorFolder.read(self.coordinator)) as line:
+            waited(lambda: line.connected() == sorted(self.centers), pause=0.5)
+
+    def _log(self, name: str) -> Path:
+        return self.center(name) / "center.log"
+
+    def _registered(self, name: str) -> bool:
+        log = self._log(name)
+        told = log.read_bytes()[self._logged[name] :] if log.exists() else b""
+        return b"Successfully registered" in told
+
     def stop_center(self, name: str) -> None:
         """As Ctrl-C does."""
         started = self.centers.pop(name)
         started.process.send_signal(signal.SIGINT)
         started.ended()
 
+    def make_whole(self) -> None:
+        """Start what a drill left dead."""
+        if server.running(CoordinatorFolder.read(self.coordinator)) is None:
+            self.start_server()
+        for name in NAMES:
+            if name not in self.centers:
+                self.start_center(name)
+
     def kill_center(self, name: str) -> None:
-        """kill -9 of every process of a hospital, as when its machine loses power."""
+        """End every process of a hospital by kill -9, as when its machine loses power."""
         started = self.centers.pop(name)
         kill([started.process.pid, *self.center_pids(name)])
         started.process.wait()
 
     def kill_server(self) -> None:
-        """kill -9 of the server and of the process of its study."""
+        """End the server by kill -9, and the process of its study."""
         kill([process.pid for process in processes.belonging(self.coordinator / "server")])
 
     def center_pids(self, name: str) -> list[int]:
@@ -243,14 +268,16 @@ class Study:
         found = rows(self.federation.center(center) / "ledger.jsonl")
         return [row for row in found if row["study"] == self.name]
 
-    def held(self, center: str, after: int) -> int:
-        """Hold a round open: the center's process is stopped, the others have answered.
-
-        `after` so many rounds; gives the process that was stopped.
-        """
+    def stopped(self, center: str, after: int) -> int:
+        """Stop the process that answers at a center after so many rounds; its number."""
+        pid: int = waited(lambda: self.federation.job_pids(center))[0]
         waited(lambda: len(self.rounds()) >= after)
-        (pid,) = self.federation.job_pids(center)
         os.kill(pid, signal.SIGSTOP)
+        return pid
+
+    def held(self, center: str, after: int) -> int:
+        """The same, and wait until a round is open: all others have answered it."""
+        pid = self.stopped(center, after)
         others = [name for name in self.federation.centers if name != center]
 
         def others_wait() -> bool:
@@ -287,13 +314,13 @@ class Study:
         }
 
 
-def waited(found: Callable[[], Any], patience: float = PATIENCE) -> Any:
+def waited(found: Callable[[], Any], pause: float = _GLANCE) -> Any:
     """What is waited for, as soon as it is there."""
-    end = time.monotonic() + patience
+    end = time.monotonic() + PATIENCE
     while not (value := found()):
         if time.monotonic() > end:
             raise DrillError("what was waited for did not happen")
-        time.sleep(_GLANCE)
+        time.sleep(pause)
     return value
 
 
@@ -306,7 +333,7 @@ def rows(file: Path) -> list[dict[str, Any]]:
 
 
 def kill(pids: Sequence[int]) -> None:
-    """kill -9; gone by itself is as good."""
+    """End processes by kill -9; gone by itself is as good."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -315,6 +342,7 @@ def kill(pids: Sequence[int]) -> None:
 
 
 def free_port() -> int:
+    """A port of this machine that nobody uses."""
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         port: int = trial.getsockname()[1]

@@ -10,13 +10,13 @@ import os
 import platform
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from drills.faults import DRILLS, Log
+from drills.faults import DRILLS, Drill, Log
 from drills.federation import NAMES, DrillError, Federation
+from fedcox.deployment import processes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,15 +28,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in names if name not in known]
     if unknown:
         parser.error(f"there is no drill {', '.join(unknown)}; there are {', '.join(known)}")
-    _write(f"fedcox {version('fedcox')}, nvflare {version('nvflare')}, {platform.system()}, "
-           f"Python {platform.python_version()}, {os.cpu_count()} cores\n")
-    failed = [name for name in names if not _held(known[name])]
-    _write(f"{len(names) - len(failed)} of {len(names)} drills held.")
+    _write(
+        f"fedcox {version('fedcox')}, nvflare {version('nvflare')}, "
+        f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores"
+    )
+    failed = []
+    with (
+        processes.ended_in_order(),  # so that no process is left when this one is told to end
+        tempfile.TemporaryDirectory() as place,
+        Federation(Path(place)).running() as all_,
+    ):
+        all_.make()
+        all_.start_server()
+        for name in NAMES:
+            all_.start_center(name)
+        for name in names:
+            if not _held(known[name], all_):
+                failed.append(name)
+    _write(f"\n{len(names) - len(failed)} of {len(names)} drills held.")
     return 1 if failed else 0
 
 
-def _held(drill) -> bool:
-    ...
+def _held(drill: Drill, federation: Federation) -> bool:
+    _write(f"\n{drill.__name__}: {drill.__doc__}")
+    try:
+        federation.make_whole()
+        drill(federation, Log(_write))
+    except DrillError as error:
+        _write(str(error))
+        return False
+    return True
 
 
 def _write(line: str) -> None:

@@ -15,6 +15,9 @@ from fedcox.data.spelling import canonical
 from fedcox.data.wording import listed, quoted
 from fedcox.federation.compression import KEEPING, NOT_ADDITIVE
 
+#: The fewest centers that a secure sum hides one of.
+_FEWEST_MASKED = 3
+
 
 def broken_rules(tables: Mapping[str, Any]) -> list[str]:
     """Every broken rule of these tables."""
@@ -25,6 +28,7 @@ def broken_rules(tables: Mapping[str, Any]) -> list[str]:
         *_columns(tables),
         *_privacy(_table(tables, "privacy"), _table(tables, "grid")),
         *_differential(tables),
+        *_attendance(_table(tables, "attendance"), _table(tables, "privacy")),
         *_compression(_table(tables, "solver"), _table(tables, "privacy")),
     ]
 
@@ -54,6 +58,18 @@ def _privacy(
                 f'[privacy] {key}: times = "events" asks for every patient\'s event time; give '
                 "[grid] width instead."
             )
+
+
+def _attendance(
+    attendance: Mapping[str, Any] | None, privacy: Mapping[str, Any] | None
+) -> Iterator[str]:
+    needed = (attendance or {}).get("needed")
+    masked = (privacy or {}).get("secure_sums") is True
+    if masked and isinstance(needed, int) and needed < _FEWEST_MASKED:
+        yield (
+            f"[attendance] needed: {needed} centers are too few for [privacy] secure_sums: of "
+            f"two each would learn the other's numbers. Give {_FEWEST_MASKED} or more."
+        )
 
 
 def _compression(

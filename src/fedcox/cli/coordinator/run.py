@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _PAUSE = 0.2
 #: Seconds between looks at the server, where the run itself says nothing.
 _LOOK = 3.0
+#: Seconds that a center may be slower than the others, where the study can do without it.
+_GRACE = 30.0
 
 
 def run(
@@ -130,20 +132,22 @@ def _follow(
 def _wait_for_centers(
     home: CoordinatorFolder, line: Session, needed: int, wait: float, console: Console
 ) -> None:
+    """Until all are there; for those that the study can do without, not for long."""
     from fedcox.errors import CentersMissingError
 
-    end, told = time.monotonic() + wait, None
+    begun, told = time.monotonic(), None
     while True:
         connected = line.connected()
         missing = [name for name in home.centers if name not in connected]
+        enough, waited = len(connected) >= needed, time.monotonic() - begun
         if connected != told:
             console.print(f"Connected: {', '.join(connected) or 'nobody yet'}.")
-            if len(connected) < needed:
+            if missing:
                 console.print(f"Waiting for {', '.join(missing)}.")
             told = connected
-        if len(connected) >= needed:
+        if not missing or (enough and waited > min(wait, _GRACE)):
             return
-        if time.monotonic() > end:
+        if waited > wait:
             raise CentersMissingError(
                 f"{len(connected)} centers are connected, and the study needs {needed}.",
                 [f"{name} is not connected." for name in missing],

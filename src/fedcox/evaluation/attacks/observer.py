@@ -11,7 +11,7 @@ from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
-from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
+from fedcox.federation.query import AbstractFederation, AbstractQuery, Answer, Federation
 from fedcox.federation.setting import Setting
 from fedcox.survival.time_grid import TimeGrid
 
@@ -28,7 +28,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, eq=False)
-class Observer(AbstractFederation):
+class Observer:
     """A coordinator that looks at replies as closely as it can.
 
     Where centers are shown, each of them is a source; else there is one, their sum. A center
@@ -53,7 +53,7 @@ class Observer(AbstractFederation):
 
 
 @dataclass(frozen=True, eq=False)
-class Recorder:
+class Recorder(AbstractFederation):
     """A federation around a federation that keeps every message an ordinary fit gets.
 
     `settings` holds what was agreed on, refused questions included.

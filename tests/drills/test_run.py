@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nvflare")
+import drills
+from drills.faults import DRILLS, QUICK, Log
+from drills.federation import DrillError, Federation, rows
+from drills.run import main
+
+HOME = Path(drills.__file__).parent
+
+
+def test_the_stored_run_is_of_every_drill_and_all_held() -> None:
+    told = (HOME / "results" / "drills.txt").read_text()
+    for drill in DRILLS:
+        assert f"\n{drill.__name__}: {drill.__doc__}\n" in told
+    assert told.endswith(f"\n{len(DRILLS)} of {len(DRILLS)} drills held.\n")
+    assert "FAILED" not in told
+
+
+def test_every_drill_is_explained() -> None:
+    page = (HOME / "README.md").read_text()
+    assert all(f"| `{drill.__name__}` |" in page for drill in DRILLS)
+    assert set(QUICK) <= set(DRILLS)
+
+
+def test_what_does_not_hold_stops_the_drill_and_is_written_down() -> None:
+    told: list[str] = []
+    log = Log(told.append)
+    log.holds("one is one", True)
+    with pytest.raises(DrillError, match="one is two"):
+        log.holds("one is two", False)
+    assert [line[11:] for line in told] == ["holds: one is one", "FAILED: one is two"]
+
+
+def test_a_drill_that_does_not_exist_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["earthquake"])
+    assert "there is no drill earthquake; there are center_killed" in capsys.readouterr().err
+
+
+def test_a_table_of_a_study_is_put_in_place_of_the_one_there(tmp_path: Path) -> None:
+    (tmp_path / "patients").mkdir()
+    (tmp_path / "patients" / "study.toml").write_text(
+        '[study]\nname = "simulated hospitals"\n\n[solver]\nmethod = "newton"\n\n'
+        "[grid]\nwidth = 1\n"
+    )
+    study = Federation(tmp_path).study(
+        "mine", solver='method = "adam"', attendance="needed = 2"
+    )
+    assert study.file.read_text() == (
+        '[study]\nname = "mine"\n\n[grid]\nwidth = 1\n\n[solver]\nmethod = "adam"\n\n'
+        "[attendance]\nneeded = 2\n"
+    )
+
+
+def test_of_a_file_that_grows_only_whole_lines_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "progress.jsonl"
+    assert rows(file) == []
+    file.write_text('{"kind": "code"}\n{"kind": "exch')
+    assert rows(file) == [{"kind": "code"}]
