@@ -9,7 +9,7 @@ import pytest
 
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.fit import fit
-from fedcox.analysis.kept_study import keeps_to
+from fedcox.analysis.kept_study import KeptStudy
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
@@ -55,7 +55,7 @@ def asked(plan: Study) -> set[str]:
         warnings.simplefilter("ignore", FedcoxWarning)
         fitted = fit(plan, federation.inner)
     assert federation.queries
-    assert all(keeps_to(plan, query) for query in federation.queries)
+    assert all(map(KeptStudy(plan).keeps_to, federation.queries))
     return {row.query for row in fitted.ledger}
 
 
@@ -95,4 +95,4 @@ def test_questions_of_another_study_do_not_keep_to_this_one(change: tuple[str, s
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FedcoxWarning)
         fit(other, federation.inner)
-    assert not all(keeps_to(study(), query) for query in federation.queries)
+    assert not all(map(KeptStudy(study()).keeps_to, federation.queries))

@@ -17,18 +17,40 @@ from fedcox.federation.setting import Setting
 from fedcox.survival.time_grid import TimeGrid
 
 
-def keeps_to(study: Study, query: AbstractQuery[Any]) -> bool:
-    """Whether what the study fixes is as it says; the rest is for policies to judge."""
-    if isinstance(query, EventTimes):
-        horizon = study.grid.horizon
-        return query.horizon == (np.inf if horizon is None else horizon)
-    setting = _setting(query)
-    if setting is not None:
-        model = study.model
-        if (setting.link.name, setting.reading) != (model.link, model.censored_interval):
+class KeptStudy:
+    """A study, asked about every question that claims to be its own."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        width, horizon = study.grid.width, study.grid.horizon
+        self._edges = None
+        if width is not None and horizon is not None:
+            self._edges = frozenset(TimeGrid.regular(width, horizon).edges.tolist())
+
+    def keeps_to(self, query: AbstractQuery[Any]) -> bool:
+        """Whether what the study fixes is as it says; the rest is for policies to judge."""
+        if isinstance(query, EventTimes):
+            horizon = self._study.grid.horizon
+            return query.horizon == (np.inf if horizon is None else horizon)
+        setting = _setting(query)
+        if setting is not None:
+            model = self._study.model
+            if (setting.link.name, setting.reading) != (model.link, model.censored_interval):
+                return False
+        grid = getattr(query, "grid", None) if setting is None else setting.grid
+        return grid is None or self._keeps_grid(grid)
+
+    def _keeps_grid(self, grid: TimeGrid) -> bool:
+        width = self._study.grid.width
+        if width is None or grid.width is None:
+            return width is grid.width
+        if grid.width != width:
             return False
-    grid = getattr(query, "grid", None) if setting is None else setting.grid
-    return grid is None or _keeps_grid(study, grid)
+        if self._edges is not None:
+            return self._edges.issuperset(grid.edges.tolist())
+        # The end is agreed on among the centers, and is where the last interval closes.
+        inner = grid.edges[:-1] / width
+        return bool(np.allclose(inner, np.rint(inner), rtol=1e-9, atol=0.0))
 
 
 def _setting(query: AbstractQuery[Any]) -> Setting | None:
@@ -36,16 +58,3 @@ def _setting(query: AbstractQuery[Any]) -> Setting | None:
     agreed = query.setting
     found = agreed if isinstance(agreed, Setting) else getattr(agreed, "setting", None)
     return found if isinstance(found, Setting) else None
-
-
-def _keeps_grid(study: Study, grid: TimeGrid) -> bool:
-    width, horizon = study.grid.width, study.grid.horizon
-    if width is None or grid.width is None:
-        return width is grid.width
-    if grid.width != width:
-        return False
-    if horizon is not None:
-        return bool(np.isin(grid.edges, TimeGrid.regular(width, horizon).edges).all())
-    # The end is agreed on among the centers, and is where the last interval closes.
-    inner = grid.edges[:-1] / width
-    return bool(np.allclose(inner, np.rint(inner), rtol=1e-9, atol=0.0))

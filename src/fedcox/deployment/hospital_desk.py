@@ -7,14 +7,13 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.asked import asked_by
-from fedcox.analysis.kept_study import keeps_to
+from fedcox.analysis.kept_study import KeptStudy
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
 from fedcox.deployment.followed_file import append_rows
@@ -108,7 +107,7 @@ class HospitalDesk:
             masked,
             private,
             memory.now.mark,
-            partial(keeps_to, study),
+            KeptStudy(study).keeps_to,
         )
 
     def check_agreed(self) -> None:

@@ -7,10 +7,12 @@ The result is that of a run without the crash, to the last bit.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from fedcox.federation.query import AbstractFederation, AbstractQuery, Federatio
 from fedcox.federation.study_check import evidence_of
 
 _VERSION = 1
+_ROW = attrgetter(*(part.name for part in fields(LedgerRow)))
 _SEAL = sha256().digest_size
 
 
@@ -118,7 +121,7 @@ class Checkpointed(AbstractFederation):
                 for query, by_center in zip(each, answers[len(queries) :], strict=True)
             ],
             "transcript": None if evidence is None else evidence.transcript,
-            "ledger": [asdict(row) for row in rows],
+            "ledger": json.dumps([_ROW(row) for row in rows]),
         }
         content = to_bytes(tree)
         _write(self._file(self._asked), content + sha256(content).digest())
@@ -141,7 +144,7 @@ class Checkpointed(AbstractFederation):
             for query, parts in zip(each, tree["each"], strict=True)
         ]
         self._replayed = evidence_of([*queries, *each], tree["transcript"])
-        self.ledger.take_over([LedgerRow(**row) for row in tree["ledger"]])
+        self.ledger.take_over([LedgerRow(*row) for row in json.loads(tree["ledger"])])
         return [*replies, *by_center]
 
     def _marked(self, centers: Sequence[str]) -> list[Tree]:

@@ -32,15 +32,10 @@ class DirectLine:
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self.sites))
 
-    def call(
-        self, messages: Mapping[str, bytes], timeout: float, heard: Heard
-    ) -> dict[str, bytes | Silence]:
+    def call(self, messages: Mapping[str, bytes], timeout: float, heard: Heard) -> None:
         self.calls.append(tuple(messages))
-        found: dict[str, bytes | Silence] = {}
         for name, message in messages.items():
-            found[name] = self.tamper(name, len(self.calls), self.sites[name].handle(message))
-            heard(name)
-        return found
+            heard(name, self.tamper(name, len(self.calls), self.sites[name].handle(message)))
 
 
 @dataclass

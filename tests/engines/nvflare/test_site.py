@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedcox.engines.codec.questions import encode_questions
-from fedcox.engines.codec.tree import Tree, from_bytes
+from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
 from fedcox.engines.nvflare.messages import (
     PROTOCOL,
     REASONS,
@@ -54,7 +54,8 @@ def told(at: Site, number: int, step: Step, body: Tree, run: bytes = RUN) -> Tre
 
 
 def asking(*queries: AbstractQuery[Any]) -> Tree:
-    return {"questions": encode_questions(queries or [CovariateSums()], ()), "first": 0}
+    questions = encode_questions(queries or [CovariateSums()], ())
+    return {"questions": to_bytes(questions), "first": 0}
 
 
 def test_questions_before_a_study_was_taken_are_refused() -> None:

@@ -16,8 +16,8 @@ class Silence:
     reason: str
 
 
-#: Told as soon as one center has answered, or will not.
-Heard = Callable[[str], None]
+#: Told as soon as one center has answered, or will not; of several at the same time.
+Heard = Callable[[str, bytes | Silence], None]
 
 
 class Line(Protocol):
@@ -28,9 +28,7 @@ class Line(Protocol):
         """The centers at the other end."""
         ...
 
-    def call(
-        self, messages: Mapping[str, bytes], timeout: float, heard: Heard
-    ) -> dict[str, bytes | Silence]:
+    def call(self, messages: Mapping[str, bytes], timeout: float, heard: Heard) -> None:
         """Give each named center its message, all at once, and wait for each `timeout` s."""
         ...
 
@@ -49,15 +47,11 @@ class CollabLine:
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._sites))
 
-    def call(
-        self, messages: Mapping[str, bytes], timeout: float, heard: Heard
-    ) -> dict[str, bytes | Silence]:
-        def one(name: str) -> bytes | Silence:
-            answer = self._one(name, messages[name], timeout)
-            heard(name)
-            return answer
+    def call(self, messages: Mapping[str, bytes], timeout: float, heard: Heard) -> None:
+        def one(name: str) -> None:
+            heard(name, self._one(name, messages[name], timeout))
 
-        return dict(zip(messages, self._threads.map(one, messages), strict=True))
+        list(self._threads.map(one, messages))
 
     def _one(self, name: str, message: bytes, timeout: float) -> bytes | Silence:
         from nvflare.collab.api.exceptions import CollabCallError

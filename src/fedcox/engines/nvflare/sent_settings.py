@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakSet
 
 from fedcox.engines.codec.questions import encode_questions, settings_brought
-from fedcox.engines.codec.tree import Tree
+from fedcox.engines.codec.tree import to_bytes
 from fedcox.federation.query import AbstractQuery, Agreed
 
 
@@ -18,11 +18,11 @@ class SentSettings:
         self._names: set[bytes] = set()
         self._told: WeakSet[Agreed] = WeakSet()
 
-    def encoded(self, queries: Sequence[AbstractQuery[Any]]) -> Tree:
-        """Questions with the settings that no earlier ones brought."""
+    def encoded(self, queries: Sequence[AbstractQuery[Any]]) -> bytes:
+        """Questions for all centers, with the settings that no earlier ones brought."""
         tree = encode_questions(queries, self._names)
         self._names.update(settings_brought(tree))
-        return tree
+        return to_bytes(tree)
 
     def numbers(self, query: AbstractQuery[Any]) -> int:
         """Numbers that go to the centers with the first question about a setting."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.questions import decode_questions
-from fedcox.engines.codec.tree import Tree
+from fedcox.engines.codec.tree import Tree, from_bytes
 from fedcox.engines.nvflare.messages import (
     PROTOCOL,
     Heading,
@@ -265,7 +265,9 @@ class Site:
 
     def _questions(self, study: OpenStudy, body: Tree) -> list[AbstractQuery[Any]]:
         columns = study.center.cohort.columns
-        queries = decode_questions(body, self._settings, columns=columns)
+        if not isinstance(body, bytes):
+            raise MessageError("Questions come as bytes.")
+        queries = decode_questions(from_bytes(body), self._settings, columns=columns)
         while len(self._settings) > _SETTINGS_KEPT:
             self._settings.pop(next(iter(self._settings)))
         strange = sorted({query.name for query in queries} - study.asked)

@@ -109,19 +109,23 @@ class Switchboard:
         heading = Heading(self._run, self._number, step)
         begun, seconds = time.monotonic(), dict(_NOTHING)
 
-        def heard(name: str) -> None:
+        told: dict[str, Read | _Lost] = {}
+
+        def heard(name: str, answer: bytes | Silence) -> None:
             seconds[name] = time.monotonic() - begun
+            # While others are still at work.
+            told[name] = _read(answer, heading, name, read)
 
         messages = {name: request(heading, body) for name, body in bodies.items()}
-        answers = self._line.call(messages, timeout, heard)
+        self._line.call(messages, timeout, heard)
         found: dict[str, Read] = {}
         lost: dict[str, str | Refusal] = {}
         for name in sorted(bodies):
-            told = _read(answers.get(name), heading, name, read)
-            if isinstance(told, _Lost):
-                lost[name] = told.reason
+            each = told.get(name, _Lost("no answer"))
+            if isinstance(each, _Lost):
+                lost[name] = each.reason
             else:
-                found[name] = told
+                found[name] = each
         words = {
             name: reason.words if isinstance(reason, Refusal) else reason
             for name, reason in lost.items()
@@ -136,13 +140,11 @@ class _Lost:
 
 
 def _read(
-    answer: bytes | Silence | None,
+    answer: bytes | Silence,
     heading: Heading,
     name: str,
     read: Callable[[str, Tree], Read],
 ) -> Read | _Lost:
-    if answer is None:
-        return _Lost("no answer")
     if isinstance(answer, Silence):
         return _Lost(answer.reason)
     try:
