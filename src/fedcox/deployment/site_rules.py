@@ -191,7 +191,9 @@ _ON_THIS_MACHINE = {
     "backbone_conn_gen": 2,
     "internal": {
         "scheme": "tcp",
-        # Other users of this machine could speak to a port of clear text.
+        # Other users of this machine could speak to a port of clear text. At a hospital, whose
+        # certificate cannot serve, this closes the port to all: its processes reach each other
+        # by way of the server.
         "resources": {"host": "localhost", "connection_security": "mtls"},
     },
 }
