@@ -170,7 +170,7 @@ def test_a_patient_s_value_in_an_exception_reaches_nothing_of_the_coordinator(
 
     assert "A: its file does not fit the study." in run.printed()
     assert "B: something went wrong at the center." in run.printed()
-    assert "C: the connection to it broke, or its process ended." in run.printed()
+    assert "C: something went wrong at the center." in run.printed()
     for words in (PLANTED, MISTYPED):
         assert words not in run.printed()
         assert holding(drilled.coordinator, words) == []

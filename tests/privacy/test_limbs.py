@@ -31,6 +31,12 @@ def test_the_sum_is_that_of_the_numbers(rows: list[list[float]]) -> None:
         )
 
 
+def test_parts_that_cancel_take_no_digits_with_them() -> None:
+    numbers = [562949953421313.0, -291210822986531.2]
+    total = sum((encode_limbs(np.array([each]), 2) for each in numbers), np.zeros(4, "u8"))
+    assert decode_limbs(total)[0] == sum(map(Fraction, numbers))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 5e33])
 def test_what_cannot_be_written_is_refused(value: float) -> None:
     with pytest.raises(SecureSumError, match=r"fixed point"):

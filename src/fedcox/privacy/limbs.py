@@ -14,6 +14,7 @@ from fedcox.survival.cohort import FloatArray
 
 LIMBS = 4
 _BITS = 50
+_HALF = 1 << (_BITS - 1)
 
 
 def encode_limbs(values: FloatArray, centers: int) -> UIntArray:
@@ -29,8 +30,15 @@ def encode_limbs(values: FloatArray, centers: int) -> UIntArray:
 
 def decode_limbs(total: UIntArray) -> FloatArray:
     """The sums that these integers stand for."""
+    parts = [part.view(np.int64).copy() for part in np.split(total, LIMBS)]
+    # Every part but the first below half a unit of the one before it: parts that cancel in a
+    # sum would take digits with them when they are doubles.
+    for place in range(LIMBS - 1, 0, -1):
+        units = (parts[place] + _HALF) >> _BITS
+        parts[place] -= units << _BITS
+        parts[place - 1] += units
     first, *rest = (
-        np.ldexp(part.view(np.int64).astype(np.float64), _BITS * (1 - place))
-        for place, part in enumerate(np.split(total, LIMBS))
+        np.ldexp(part.astype(np.float64), _BITS * (1 - place))
+        for place, part in enumerate(parts)
     )
     return np.asarray(first + (rest[0] + (rest[1] + rest[2])))
