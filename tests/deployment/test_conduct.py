@@ -349,6 +349,21 @@ def test_what_left_is_in_each_hospital_s_ledger(hospitals: Hospitals) -> None:
         ]
 
 
+def test_the_page_claims_nothing_about_patients_whom_centers_left_out(
+    hospitals: Hospitals,
+) -> None:
+    text = STUDY + '\n[model]\nmissing = "drop"\n'
+    approved(hospitals, text)
+    table = frames()["Bern"]
+    table.loc[:9, "age"] = None
+    table.to_csv(hospitals.path / "files" / "Bern.csv", index=False)
+    run = conducted(hospitals, text)
+    assert result(run).patients == 620
+    page = (run.result / "report.html").read_text()
+    assert "none left out" not in page
+    assert "answered from its own machine" in page
+
+
 def test_the_report_of_a_run_reads_like_any_other(hospitals: Hospitals) -> None:
     approved(hospitals)
     run = conducted(hospitals)

@@ -167,6 +167,8 @@ def _people(fitted: FittedStudy) -> list[Fact]:
 def _left_out(fitted: FittedStudy) -> str:
     if known_sizes(fitted.centers) is None:
         return "over all centers"
+    if fitted.deployed:
+        return "those left out: each center knows"  # nobody asks the centers for it
     dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
     return f"{count_text(dropped)} more left out" if dropped else "none left out"
 
