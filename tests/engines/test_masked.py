@@ -163,7 +163,7 @@ def test_fifty_centers_of_which_ten_drop() -> None:
 def test_limits_leave_room_to_begin_again_without_a_lost_center() -> None:
     """Under every hospital's default policy, which counts rounds and blocks."""
     parts = cohorts(6, 90)
-    masked = failing(parts, {(6, "ask"): ["c03"]}, policy=Policy())
+    masked = failing(parts, {(7, "ask"): ["c03"]}, policy=Policy())
     left = {name: part for name, part in parts.items() if name != "c03"}
     assert_same_fit(masked, left, "newton")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from fedcox.federation.query import Federation
 from fedcox.solvers.solver import (
     AbstractSolver,
@@ -31,10 +29,6 @@ _SLOW = 0.05
 #: A loss that hardly changes any more: time to ask whether some coefficient has no optimum.
 _FLAT = 1e-6
 _SMALLEST_STEP = 2.0**-30
-#: Where an interval expects so many times too few or too many events, its α is not bent more.
-_FAR = 0.5
-#: How much better than expected the last step may have been and the next be trusted to be.
-_LUCK = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +45,12 @@ class _Step:
 
     When β moves by δ, the mean of exp(β·x) over a risk set grows by a factor of about
     exp(½ δᵀΣδ), Σ the spread of x among those at risk, and every α must fall by as much to
-    keep the number of events. And where an interval expects too many events by a factor, its α
-    must fall by the logarithm of that. A straight step misses both, a bent one saves a round
-    or two.
+    keep the number of events. A straight step misses that, a bent one saves about one round.
     """
 
     alpha: FloatArray
     beta: FloatArray
-    bend: FloatArray
+    bend: float
 
     def taken_from(self, point: _Point, scale: float = 1.0) -> _Point:
         return _Point(
@@ -89,7 +81,6 @@ class _Run:
     problem: Problem
     watch: Watcher
     steps: list[Step] = field(default_factory=list)
-    decrements: list[float] = field(default_factory=list)
     asked: int = 0
     first: FloatArray | None = None  # information on β at the start
 
@@ -106,7 +97,7 @@ class _Run:
                     last = self.ask(point, Detail.INFORMATION)
                     return self.give(point, last, True, separated)
             if decrement < _COAST * self.problem.weight(factored):
-                point, reached = self.coast(step.taken_from(point), factored)
+                point, reached = self.coast(step.taken_from(point), factored, decrement)
                 if reached is not None:
                     return self.give(point, reached, True)
                 here = self.ask(point, Detail.HESSIAN)
@@ -118,15 +109,16 @@ class _Run:
         last, decrement = judged(self.federation, self.problem, point.alpha, point.beta)
         return self.give(point, last, False, decrement=decrement)
 
-    def coast(self, point: _Point, factored: Factored) -> tuple[_Point, Derivatives | None]:
+    def coast(
+        self, point: _Point, factored: Factored, decrement: float
+    ) -> tuple[_Point, Derivatives | None]:
         """The last points, with the Hessian there is; a reply only if they reach the optimum.
 
         Gradients alone are asked for until the next point will be the optimum. That one is
         asked for the expected information too, which standard errors need.
         """
         weight = self.problem.weight(factored)
-        decrement = self.decrements[-1]
-        gain = self.luck(weight) * decrement / weight
+        gain = decrement / weight
         # The more events, the less a given decrement moves any one of the standard errors.
         enough = self.solver.tolerance * max(1.0, weight / 1000.0)
         while gain < _SLOW and self.asked < self.solver.max_rounds:
@@ -147,17 +139,9 @@ class _Run:
         """Newton's step and the decrement g·H⁻¹g."""
         (alpha, beta), decrement = newton_step(factored, here)
         self.steps.append(Step(here.loss, decrement))
-        self.decrements.append(decrement)
         self.watch(self.steps[-1])
-        spread = 0.5 * float(beta @ factored.complement @ beta) / self.problem.weight(factored)
-        return _Step(-alpha, -beta, spread + _logarithmic(factored, here)), decrement
-
-    def luck(self, weight: float) -> float:
-        """How much better the last step was than r, the decrement per event, had said."""
-        if len(self.decrements) < 2:
-            return 1.0
-        before, now = self.decrements[-2:]
-        return min(max(now * weight / before**2, _LUCK), 1.0)
+        bend = 0.5 * float(beta @ factored.complement @ beta) / self.problem.weight(factored)
+        return _Step(-alpha, -beta, bend), decrement
 
     def descend(
         self, point: _Point, here: Derivatives, step: _Step
@@ -189,13 +173,3 @@ class _Run:
             self.first,
             decrement,
         )
-
-
-def _logarithmic(factored: Factored, here: Derivatives) -> FloatArray:
-    """By how much log(1 + u) falls short of u, Newton's step in each α were β known."""
-    information = factored.curvature.alpha
-    step = np.divide(
-        -here.alpha, information, out=np.zeros_like(information), where=information > 0
-    )
-    near = np.maximum(step, -_FAR)
-    return np.asarray(near - np.log1p(near))
