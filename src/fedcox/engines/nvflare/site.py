@@ -6,6 +6,7 @@ any trace of an error, stay in the hospital.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from fedcox.federation.center import Center
     from fedcox.federation.masked_center import MaskedCenter
 
+#: A rule as faults of a policy begin with: `[groups] interval: …`.
+_RULE = re.compile(r"(\[[a-z_]{1,30}\] [a-z_]{1,25}):")
 #: What was used last is kept; a study has a handful.
 _SETTINGS_KEPT = 8
 
@@ -311,16 +314,5 @@ def reason_of(error: Exception) -> Refusal:
 
 def rules_in(error: Exception) -> tuple[str, ...]:
     """The policy's rules that the faults begin with, without what was counted."""
-    found = []
-    for fault in getattr(error, "faults", ()):
-        rule = fault.partition(":")[0]
-        if (
-            rule.startswith("[")
-            and rule.replace("[", "")
-            .replace("]", "")
-            .replace("_", "")
-            .replace(" ", "")
-            .isalpha()
-        ):
-            found.append(rule[:60])
-    return tuple(dict.fromkeys(found))[:20]
+    begun = (_RULE.match(fault) for fault in getattr(error, "faults", ()))
+    return tuple(dict.fromkeys(found[1] for found in begun if found is not None))[:20]

@@ -14,8 +14,6 @@ from fedcox.engines.nvflare.messages import Heading, Refusal, Step, read_answer,
 from fedcox.errors import CentersMissingError, MessageError
 
 Read = TypeVar("Read")
-#: Steps after which a center's absence is found out by the next question.
-_NOTHING: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Switchboard:
 
         A center whose answer cannot be read is lost like one that does not answer.
         """
-        found, lost = self._exchanged(step, bodies, read, questions, self._timeout)
+        found, lost = self._exchanged(step, bodies, read, questions)
         for name, reason in lost.items():
             self.lost[name] = reason.words if isinstance(reason, Refusal) else reason
         self.names = tuple(name for name in self.names if name not in lost)
@@ -79,7 +77,7 @@ class Switchboard:
         self, step: Step, bodies: Mapping[str, Tree], read: Callable[[str, Tree], Read]
     ) -> tuple[dict[str, Read], dict[str, str | Refusal]]:
         """The same, but nobody is lost by it: for centers that may say yes later."""
-        return self._exchanged(step, bodies, read, (), self._timeout)
+        return self._exchanged(step, bodies, read, ())
 
     def drop(self, name: str, reason: str) -> None:
         """Leave a center out from here on."""
@@ -103,11 +101,11 @@ class Switchboard:
         bodies: Mapping[str, Tree],
         read: Callable[[str, Tree], Read],
         questions: tuple[str, ...],
-        timeout: float,
     ) -> tuple[dict[str, Read], dict[str, str | Refusal]]:
         self._number += 1
         heading = Heading(self._run, self._number, step)
-        begun, seconds = time.monotonic(), dict(_NOTHING)
+        begun = time.monotonic()
+        seconds: dict[str, float] = {}
 
         told: dict[str, Read | _Lost] = {}
 
@@ -117,7 +115,7 @@ class Switchboard:
             told[name] = _read(answer, heading, name, read)
 
         messages = {name: request(heading, body) for name, body in bodies.items()}
-        self._line.call(messages, timeout, heard)
+        self._line.call(messages, self._timeout, heard)
         found: dict[str, Read] = {}
         lost: dict[str, str | Refusal] = {}
         for name in sorted(bodies):
