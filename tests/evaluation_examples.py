@@ -12,7 +12,6 @@ from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.appendix_a import BOUNDS, FITS, AppendixA, Approach
 from fedcox.evaluation.communication import CommunicationStudy, Cost
-from fedcox.evaluation.problem import chosen
 from fedcox.evaluation.recorded_run import Messages
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.evaluation.scheme import AbstractScheme, Recipe, Trained
@@ -91,7 +90,7 @@ def cohorts(
     cohort = simulate_paper_cohort(patients, 5, rng=rng, censoring_bound="population").cohort
     values = cohort.time if by_time else rng.uniform(size=patients)
     center = split_by_value(values, centers)
-    return {f"center {k + 1}": chosen(cohort, center == k) for k in range(centers)}
+    return {f"center {k + 1}": cohort.take(center == k) for k in range(centers)}
 
 
 def two_splits() -> EvaluationPage:

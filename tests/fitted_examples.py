@@ -160,8 +160,7 @@ def under_secure_sums(fitted: FittedStudy) -> FittedStudy:
         centers=tuple(CenterRow(row.name) for row in fitted.centers),
         concordance=None,
         ledger=tuple(
-            replace(
-                row,
+            row._replace(
                 query={"longest follow-up": "last interval"}.get(row.query, row.query),
                 bytes_up=row.bytes_up + 40,
                 protection="masks",

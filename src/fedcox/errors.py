@@ -13,7 +13,9 @@ FedcoxError
 │   ├── SecureSumError       a masked sum that cannot be completed; nothing of it is used
 │   ├── MessageError         a message that cannot be used; nothing of it is
 │   ├── CentersMissingError  centers that did not answer, and the study needs them
-│   └── DeploymentError      kits, certificates, processes, connections
+│   ├── DeploymentError      kits, certificates, processes, connections
+│   ├── SlideError           a slide, or a file of its features, that cannot be used
+│   └── WeightsError         weights or modules that do not fit a network
 └── NoInferenceError         the fit cannot give standard errors, with the reason
 
 FedcoxWarning                the numbers are finite, but read this before using them
@@ -98,6 +100,21 @@ class CentersMissingError(InputError):
 
 class DeploymentError(InputError):
     """A kit, a certificate, a process or a connection is not as it must be."""
+
+
+class SlideError(InputError):
+    """A slide, or a file of its features, cannot be used as it is."""
+
+
+class WeightsError(InputError):
+    """Weights do not fit a network, or a module cannot be one here."""
+
+
+def needs_extra(package: str, extra: str) -> InputError:
+    """What to say where a package of an extra is missing."""
+    return InputError(
+        f"The package {package} is not installed.", [f'Say: pip install "fedcox[{extra}]"']
+    )
 
 
 class NoInferenceError(FedcoxError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ def kept(federation: Any, folder: Path) -> Checkpointed:
 def same(found: list[Any], expected: list[Any]) -> bool:
     """But for numbers that go to the centers: after a crash they need the setting again."""
     for each in (found, expected):
-        each[4] = [replace(row, numbers_down=0, bytes_down=0) for row in each[4]]
+        each[4] = [row._replace(numbers_down=0, bytes_down=0) for row in each[4]]
     return found == expected
 
 

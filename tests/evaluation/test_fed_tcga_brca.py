@@ -11,7 +11,6 @@ import pytest
 
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.folds import fold_numbers
-from fedcox.evaluation.problem import chosen
 from fedcox.evaluation.scheme import Recipe
 from fedcox.evaluation.schemes import SCHEMES
 from fedcox.survival.cohort import Cohort
@@ -35,11 +34,11 @@ def patients() -> tuple[dict[str, Cohort], Cohort]:
     event = (table["E"] == 1).to_numpy()
     everyone = Cohort(table[columns].to_numpy(), table["T"].to_numpy(), event)
     centers = {
-        str(label): chosen(everyone, (table["fold2"] == label).to_numpy())
+        str(label): everyone.take((table["fold2"] == label).to_numpy())
         for label in sorted(table["fold2"].unique())
         if str(label).startswith("train")
     }
-    return centers, chosen(everyone, (table["fold"] == "test").to_numpy())
+    return centers, everyone.take((table["fold"] == "test").to_numpy())
 
 
 def index_of(centers: dict[str, Cohort], test: Cohort, recipe: Recipe) -> float:
@@ -70,8 +69,8 @@ def test_a_ridge_chosen_on_the_training_patients_reaches_it_too() -> None:
         recipe = Recipe(width=30.0, ridge=ridge)
         found = []
         for number in range(1, 6):
-            inside = {name: chosen(c, fold[name] != number) for name, c in centers.items()}
-            held = [chosen(c, fold[name] == number) for name, c in centers.items()]
+            inside = {name: c.take(fold[name] != number) for name, c in centers.items()}
+            held = [c.take(fold[name] == number) for name, c in centers.items()]
             left_out = Cohort(
                 np.concatenate([part.covariates for part in held]),
                 np.concatenate([part.time for part in held]),

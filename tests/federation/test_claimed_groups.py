@@ -21,6 +21,7 @@ from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.interval_counts import IntervalCounts
+from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.federation.setting import Setting
 from fedcox.privacy.gate import Gate
@@ -137,6 +138,26 @@ def test_a_claim_of_more_patients_is_refused() -> None:
         with pytest.raises(RefusedError, match=r"not those of the centers' life table"):
             scene.ask(leavers=more)
     scene.ask()
+
+
+def test_a_false_claim_is_refused_where_centers_take_steps_of_their_own() -> None:
+    scene = agreed()
+    assert scene.setting.leavers is not None
+    more = scene.setting.leavers.copy()
+    more[0, 1] += 1
+    size = scene.setting.intervals + scene.setting.columns
+    alpha, beta = np.full(scene.setting.intervals, -2.0), np.zeros(scene.setting.columns)
+
+    def steps(setting: Setting) -> LocalSteps:
+        training = LocalTraining(setting, np.zeros(beta.size), np.ones(size), "sgd", steps=1)
+        return LocalSteps(training, alpha, beta, 0.1, 1)
+
+    with pytest.raises(RefusedError, match=r"not those of the centers' life table"):
+        scene.masked.ask(steps(changed(scene.setting, leavers=more)))
+    with pytest.raises(
+        RefusedError, match=r"may not be asked here"
+    ):  # true, and still too much
+        scene.masked.ask(steps(scene.setting))
 
 
 def test_no_evidence_is_refused() -> None:

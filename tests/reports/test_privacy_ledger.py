@@ -96,7 +96,7 @@ def test_the_smallest_group_is_the_fewest_who_are_somebody() -> None:
 
 def test_no_count_of_patients_stands_beside_a_noised_reply() -> None:
     fitted = examples.under_differential_privacy(examples.lung(), masked=False)
-    counted = tuple(replace(row, smallest_group=431) for row in fitted.ledger)
+    counted = tuple(row._replace(smallest_group=431) for row in fitted.ledger)
     assert summarise(counted).total.smallest_group is None
     assert "431" not in report_html(replace(fitted, ledger=counted))
 
@@ -147,11 +147,11 @@ def test_questions_less_protected_than_the_fit_are_named() -> None:
     bare = LedgerRow(9, "Hospital 1", "gradient", 10, 80, 2, 16)
     assert shown(replace(fitted, ledger=(*fitted.ledger, bare))).weaker == ("gradient",)
     private = examples.differentially_private()
-    masked = replace(bare, query="interval counts", protection="masks")
+    masked = bare._replace(query="interval counts", protection="masks")
     assert shown(replace(private, ledger=(*private.ledger, masked))).weaker == (
         "interval counts",
     )
-    keys = replace(bare, query="key set-up", protection="keys")
+    keys = bare._replace(query="key set-up", protection="keys")
     assert shown(replace(private, ledger=(*private.ledger, keys))).weaker == ()
     assert shown(examples.lung()).weaker == ()
 

@@ -13,7 +13,7 @@ import numpy as np
 from fedcox.analysis.study import Study
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.query import AbstractQuery
-from fedcox.federation.setting import Setting
+from fedcox.federation.setting import Setting, Timed
 from fedcox.survival.time_grid import TimeGrid
 
 
@@ -55,6 +55,4 @@ class KeptStudy:
 
 def _setting(query: AbstractQuery[Any]) -> Setting | None:
     """The setting that a question refers to, be it through another thing agreed on."""
-    agreed = query.setting
-    found = agreed if isinstance(agreed, Setting) else getattr(agreed, "setting", None)
-    return found if isinstance(found, Setting) else None
+    return query.setting.timing if isinstance(query.setting, Timed) else None

@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from hashlib import sha256
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from fedcox.federation.query import AbstractFederation, AbstractQuery, Federatio
 from fedcox.federation.study_check import evidence_of
 
 _VERSION = 1
-_ROW = attrgetter(*(part.name for part in fields(LedgerRow)))
 _SEAL = sha256().digest_size
 
 
@@ -121,7 +118,7 @@ class Checkpointed(AbstractFederation):
                 for query, by_center in zip(each, answers[len(queries) :], strict=True)
             ],
             "transcript": None if evidence is None else evidence.transcript,
-            "ledger": json.dumps([_ROW(row) for row in rows]),
+            "ledger": json.dumps([*rows]),
         }
         content = to_bytes(tree)
         _write(self._file(self._asked), content + sha256(content).digest())

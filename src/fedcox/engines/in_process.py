@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
@@ -130,33 +130,41 @@ class InProcess:
             center.admit(query)
         total: Answer = reduce(query.combine, (ward.answer(query) for ward in self._wards))
         size = query.numbers_in(total), query.bytes_in(total)
-        down = query.numbers + self._once(query)
+        record = self._recorder(query)
         for center in self.centers:  # sums have one shape: each sends what the total holds
-            self._record(center, query, *size, down)
+            record(center, *size)
         return total
 
     def _replies(self, query: AbstractQuery[Answer]) -> Iterator[Answer]:
         """One reply at a time, so that a thousand of them need the memory of two."""
-        down = query.numbers + self._once(query)
+        record = self._recorder(query)
         for center in self.centers:
             answer = center.answer(query)
-            size = query.numbers_in(answer), query.bytes_in(answer)
-            self._record(center, query, *size, down)
+            record(center, query.numbers_in(answer), query.bytes_in(answer))
             yield answer
 
-    def _record(
-        self, center: Center, query: AbstractQuery[Answer], up: int, bytes_up: int, down: int
-    ) -> None:
-        self.ledger.record(
-            center.name,
-            query.name,
-            up,
-            down,
-            bytes_up=bytes_up,
-            protection="noise" if isinstance(query, AbstractPrivateQuery) else "none",
-            smallest_group=center.group(query),
-            epsilon=center.epsilon(query),
-        )
+    def _recorder(self, query: AbstractQuery[Answer]) -> Callable[[Center, int, int], None]:
+        """What writes one center's reply down; all that is the same for every center is known.
+
+        There may be a thousand of them, each with little to say.
+        """
+        name, down = query.name, query.numbers + self._once(query)
+        private = isinstance(query, AbstractPrivateQuery)
+        protection = "noise" if private else "none"
+
+        def record(center: Center, up: int, bytes_up: int) -> None:
+            self.ledger.record(
+                center.name,
+                name,
+                up,
+                down,
+                bytes_up=bytes_up,
+                protection=protection,
+                smallest_group=center.group(query),
+                epsilon=center.epsilon(query) if private else None,
+            )
+
+        return record
 
     def _once(self, query: AbstractQuery[Answer]) -> int:
         """Numbers of a setting that goes to the centers with its first question."""

@@ -43,13 +43,7 @@ def _join(centers: Sequence[Center]) -> Center:
     if len(centers) == 1:
         # The center has admitted the question already, and would count it twice.
         return replace(centers[0], gate=None)
-    cohorts = [center.cohort for center in centers]
-    union = Cohort(
-        np.concatenate([cohort.covariates for cohort in cohorts]),
-        np.concatenate([cohort.time for cohort in cohorts]),
-        np.concatenate([cohort.event for cohort in cohorts]),
-        np.concatenate([cohort.number for cohort in cohorts]),
-    )
+    union = Cohort.joined([center.cohort for center in centers])
     return Center(f"{centers[0].name} to {centers[-1].name}", union)
 
 

@@ -23,7 +23,6 @@ from fedcox.analysis.plan import Plan
 from fedcox.data.center_split import split_uniformly
 from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
-from fedcox.evaluation.problem import chosen
 from fedcox.evaluation.recorded_run import Messages, RecordedRun, recorded
 from fedcox.evaluation.seeds import derived_generator
 from fedcox.evaluation.versions import library_versions
@@ -217,7 +216,7 @@ def in_centers(cohort: Cohort, *, seed: int) -> InProcess:
     center = split_uniformly(cohort.patients, _CENTERS, rng=rng)
     return InProcess(
         [
-            Center(f"center {k + 1}", chosen(cohort, center == k), allow_experiments=True)
+            Center(f"center {k + 1}", cohort.take(center == k), allow_experiments=True)
             for k in range(_CENTERS)
         ]
     )

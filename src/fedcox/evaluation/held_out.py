@@ -17,7 +17,7 @@ import numpy as np
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError, FedcoxWarning
 from fedcox.evaluation.folds import TestSet
-from fedcox.evaluation.problem import chosen, renumbered
+from fedcox.evaluation.problem import renumbered
 from fedcox.evaluation.scheme import AbstractScheme, Recipe, RiskModel, Trained
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
@@ -77,7 +77,7 @@ def training_federation(
     over the training patients does not depend on the centers they lie in. What happens after
     the horizon no scheme learns from, whether or not it knows intervals.
     """
-    parts = {name: chosen(cohort, ~test_set[name]) for name, cohort in cohorts.items()}
+    parts = {name: cohort.take(~test_set[name]) for name, cohort in cohorts.items()}
     if horizon is not None:
         parts = {name: followed_up_to(horizon, part) for name, part in parts.items()}
     return InProcess.from_cohorts(
@@ -96,12 +96,7 @@ def followed_up_to(horizon: float, cohort: Cohort) -> Cohort:
 
 def held_out_patients(cohorts: Mapping[str, Cohort], test_set: TestSet) -> Cohort:
     """The test patients of all centers together."""
-    parts = [chosen(cohorts[name], test_set[name]) for name in sorted(cohorts)]
-    return Cohort(
-        np.concatenate([part.covariates for part in parts]),
-        np.concatenate([part.time for part in parts]),
-        np.concatenate([part.event for part in parts]),
-    )
+    return Cohort.joined([cohorts[name].take(test_set[name]) for name in sorted(cohorts)])
 
 
 def mean_index(

@@ -21,7 +21,6 @@ from fedcox.analysis.plan import Plan
 from fedcox.data.center_split import split_uniformly
 from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
-from fedcox.evaluation.problem import chosen
 from fedcox.evaluation.reproduction import Claim
 from fedcox.evaluation.seeds import derived_generator, derived_seed
 from fedcox.evaluation.versions import library_versions
@@ -254,7 +253,7 @@ class SimulatedStudy:
             train.size, CENTERS, rng=derived_generator(seed, "centers", patients, columns)
         )
         federation = InProcess.from_cohorts(
-            {f"center {k + 1}": chosen(cohort, train[center == k]) for k in range(CENTERS)}
+            {f"center {k + 1}": cohort.take(train[center == k]) for k in range(CENTERS)}
         )
         horizon = float(cohort.time[train].max())
         plan = Plan(
@@ -267,7 +266,7 @@ class SimulatedStudy:
             Newton(),
         )
         agreement = agree(plan, federation)
-        return cls(federation, agreement, start(plan, agreement), chosen(cohort, test))
+        return cls(federation, agreement, start(plan, agreement), cohort.take(test))
 
     def trained(self, method: str, solver: AbstractSolver, optimum: float) -> Trained:
         """One method, with what one center sent for it."""

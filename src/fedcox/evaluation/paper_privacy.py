@@ -29,7 +29,6 @@ from fedcox.evaluation.privacy_audit import (
     audit_patient_clipping,
     audit_row_clipping,
 )
-from fedcox.evaluation.problem import chosen
 from fedcox.evaluation.reproduction import Claim
 from fedcox.evaluation.seeds import derived_generator, derived_seed
 from fedcox.evaluation.versions import library_versions
@@ -194,7 +193,7 @@ class SimulatedStudy:
             censoring_bound="population",
         )
         rows = np.arange(patients)
-        train, test = (chosen(drawn.cohort, some) for some in (rows[tested:], rows[:tested]))
+        train, test = (drawn.cohort.take(some) for some in (rows[tested:], rows[:tested]))
         return cls(train, test, drawn.coefficients, seed)
 
     def judged(self) -> dict[tuple[str, float | None], float]:
@@ -243,7 +242,7 @@ class SimulatedStudy:
             [
                 Center(
                     f"center {k + 1}",
-                    chosen(self.train, center == k),
+                    self.train.take(center == k),
                     noise=NoisedReplies(
                         "simulation",
                         DELTA,

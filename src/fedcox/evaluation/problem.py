@@ -103,22 +103,12 @@ class PaperPatients(AbstractProblem):
             concentration=self.concentration,
         )
         return {
-            name: chosen(drawn.cohort, center == number)
+            name: drawn.cohort.take(center == number)
             for number, name in enumerate(self.centers)
         }
 
     def fingerprint(self) -> dict[str, Any]:
         return {"kind": "paper's synthetic patients", **asdict(self)}
-
-
-def chosen(cohort: Cohort, patients: BoolArray | IntArray) -> Cohort:
-    """Some patients of a cohort, under the numbers they have."""
-    return Cohort(
-        cohort.covariates[patients],
-        cohort.time[patients],
-        cohort.event[patients],
-        cohort.number[patients],
-    )
 
 
 def renumbered(cohorts: Mapping[str, Cohort]) -> dict[str, Cohort]:

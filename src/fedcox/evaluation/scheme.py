@@ -107,11 +107,5 @@ class AbstractScheme(ABC):
 
 def pooled(federation: InProcess) -> InProcess:
     """The same patients in one center: what federated schemes are compared with."""
-    cohorts = [center.cohort for center in federation.centers]
-    union = Cohort(
-        np.concatenate([cohort.covariates for cohort in cohorts]),
-        np.concatenate([cohort.time for cohort in cohorts]),
-        np.concatenate([cohort.event for cohort in cohorts]),
-        np.concatenate([cohort.number for cohort in cohorts]),
-    )
+    union = Cohort.joined([center.cohort for center in federation.centers])
     return InProcess.from_cohorts({"all": union})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,8 +10,7 @@ from typing import NamedTuple
 BYTES_PER_NUMBER = 8
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
+class LedgerRow(NamedTuple):
     """One reply: how many numbers went to the center and how many left it, and how protected.
 
     `protection` is "none", "masks", "noise" or "masks and noise". `smallest_group` counts the
@@ -31,26 +30,12 @@ class LedgerRow:
     epsilon: float | None = None
 
 
-class Entry(NamedTuple):
-    """A row as it is kept: there may be many, and a tuple costs least."""
-
-    round: int
-    center: str
-    query: str
-    up: int
-    bytes_up: int
-    down: int
-    protection: str
-    smallest_group: int | None
-    epsilon: float | None
-
-
 @dataclass
 class Ledger:
     """Grows with every question."""
 
     rounds: int = 0
-    _entries: list[Entry] = field(default_factory=list)
+    _kept: list[LedgerRow] = field(default_factory=list)
 
     def open_round(self) -> None:
         self.rounds += 1
@@ -72,9 +57,18 @@ class Ledger:
         Without `bytes_up` every number is a double.
         """
         sent = up * BYTES_PER_NUMBER if bytes_up is None else bytes_up
-        self._entries.append(
-            Entry(
-                self.rounds, center, query, up, sent, down, protection, smallest_group, epsilon
+        self._kept.append(
+            LedgerRow(
+                self.rounds,
+                center,
+                query,
+                up,
+                sent,
+                down,
+                down * BYTES_PER_NUMBER,
+                protection,
+                smallest_group,
+                epsilon,
             )
         )
 
@@ -95,23 +89,13 @@ class Ledger:
 
     def mark(self) -> tuple[int, int]:
         """A place to count from, see `since`."""
-        return self.rounds, len(self._entries)
+        return self.rounds, len(self._kept)
 
     def since(self, mark: tuple[int, int]) -> tuple[LedgerRow, ...]:
         """Rows written after `mark`, their rounds counted from one."""
-        return tuple(self._rows(*mark))
-
-    def _rows(self, rounds: int, entries: int) -> Iterator[LedgerRow]:
-        for entry in self._entries[entries:]:
-            yield LedgerRow(
-                entry.round - rounds,
-                entry.center,
-                entry.query,
-                entry.up,
-                entry.bytes_up,
-                entry.down,
-                entry.down * BYTES_PER_NUMBER,
-                entry.protection,
-                entry.smallest_group,
-                entry.epsilon,
-            )
+        rounds, first = mark
+        rows = self._kept[first:]
+        # A thousand centers leave many rows, and most are counted from the beginning.
+        if not rounds:
+            return tuple(rows)
+        return tuple(row._replace(round=row.round - rounds) for row in rows)

@@ -20,7 +20,7 @@ from fedcox.federation.query import (
     AbstractPrivateQuery,
     AbstractQuery,
 )
-from fedcox.federation.setting import Setting
+from fedcox.federation.setting import Setting, Timed
 from fedcox.federation.study_check import StudyCheck, StudyPath
 from fedcox.privacy.fixed_point import UIntArray
 
@@ -108,21 +108,22 @@ class MaskedCenter:
 
     def _allowed(self, query: AbstractQuery[Any], centers: frozenset[str]) -> UIntArray:
         """The integers of one reply, if limits allow it as part of a sum over `centers`."""
-        gate, setting = self.center.gate, query.setting
+        gate = self.center.gate
+        timing = query.setting.timing if isinstance(query.setting, Timed) else None
         if gate is None:
             return self._integers(query, centers)
         try:
             if isinstance(query, CovariateScatter) and query.present is not None:
                 check_means(query, self.party, centers)
-            if isinstance(setting, Setting):
-                self._check_groups(setting, centers)
+            if timing is not None:
+                self._check_groups(timing, centers)
                 if gate.policy.groups.one_grid:
-                    _check_grid(setting, centers, gate)
+                    _check_grid(timing, centers, gate)
         except RefusedError as error:
             raise self._refusal(query.name, *error.faults) from error
         integers = self._integers(query, centers)
-        if isinstance(setting, Setting):
-            gate.answered_on(centers, setting.grid.edges)
+        if timing is not None:
+            gate.answered_on(centers, timing.grid.edges)
         return integers
 
     def _repeats(self, query: AbstractQuery[Any], centers: frozenset[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,6 +19,14 @@ from fedcox.survival.preparation import PreparedPatients, prepare_placed
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.single_cells import SingleCells, single_cells
 from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk, TimeGrid
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """What is agreed on is a setting, or holds one: by it a center checks claims and grids."""
+
+    @property
+    def timing(self) -> Setting: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +61,10 @@ class Setting:
     _cells: WeakKeyDictionary[Cohort, SingleCells] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
+
+    @property
+    def timing(self) -> Setting:
+        return self
 
     @cached_property
     def intervals(self) -> int:

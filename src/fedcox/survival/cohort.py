@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import CohortError
+
+if TYPE_CHECKING:
+    from fedcox.survival.bags import Bags
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -21,13 +26,15 @@ class Cohort:
 
     `covariates` is (patients, columns); NaN stands for a missing value. `number` is the
     patient's number in the whole study, which makes batches drawn over all patients the same
-    however the patients are split over centers. A cohort may be empty.
+    however the patients are split over centers. `bags` holds the patients' slides, where they
+    have any. A cohort may be empty.
     """
 
     covariates: FloatArray
     time: FloatArray
     event: BoolArray
     number: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    bags: Bags | None = None
     totals: FloatArray = field(init=False)  # column sums, NaN where a value is missing
 
     def __post_init__(self) -> None:
@@ -39,6 +46,10 @@ class Cohort:
             number = np.arange(time.size, dtype=np.int64)
         totals = covariates.sum(axis=0)
         faults = _faults(covariates, time, event, number, totals)
+        if self.bags is not None and len(self.bags) != time.size:
+            faults.append(
+                f"There are slides of {len(self.bags)} patients, and {time.size} patients."
+            )
         if faults:
             raise CohortError("These arrays are not a cohort.", faults)
         for name, value in zip(
@@ -62,6 +73,30 @@ class Cohort:
     @property
     def columns(self) -> int:
         return int(self.covariates.shape[1])
+
+    def take(self, patients: BoolArray | IntArray) -> Cohort:
+        """Some patients, under the numbers they have."""
+        return Cohort(
+            self.covariates[patients],
+            self.time[patients],
+            self.event[patients],
+            self.number[patients],
+            None if self.bags is None else self.bags.take(patients),
+        )
+
+    @classmethod
+    def joined(cls, cohorts: Sequence[Cohort]) -> Cohort:
+        """The patients of several cohorts, one after the other, under their numbers."""
+        from fedcox.survival.bags import Bags
+
+        bags = [cohort.bags for cohort in cohorts if cohort.bags is not None]
+        return cls(
+            np.concatenate([cohort.covariates for cohort in cohorts]),
+            np.concatenate([cohort.time for cohort in cohorts]),
+            np.concatenate([cohort.event for cohort in cohorts]),
+            np.concatenate([cohort.number for cohort in cohorts]),
+            Bags.joined(bags) if bags else None,
+        )
 
 
 def _faults(

@@ -15,7 +15,6 @@ from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
 from fedcox.evaluation.folds import fold_numbers
-from fedcox.evaluation.problem import chosen
 from fedcox.evaluation.scheme import Recipe
 from fedcox.evaluation.schemes.boosting import Boosting
 from fedcox.evaluation.seeds import derived_seed
@@ -84,9 +83,9 @@ def test_the_settings_are_the_papers() -> None:
 def test_a_higher_risk_dies_sooner() -> None:
     cohort = simulated(600)
     seen = np.arange(cohort.patients) < 400
-    federation = InProcess.from_cohorts({"a": chosen(cohort, seen)})
+    federation = InProcess.from_cohorts({"a": cohort.take(seen)})
     (model,) = QUICK.train(federation, Recipe(), SEED).models
-    test = chosen(cohort, ~seen)
+    test = cohort.take(~seen)
     assert concordance_index(test.time, -model.risk(test.covariates), test.event) > 0.65
 
 

@@ -15,7 +15,6 @@ from fedcox.data.center_split import Split, split_cohort
 from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError
-from fedcox.evaluation.problem import chosen
 from fedcox.evaluation.scheme import LinearRisk, LinkName, Recipe, Trained
 from fedcox.evaluation.schemes import SCHEMES
 from fedcox.survival.cohort import Cohort, FloatArray
@@ -196,10 +195,10 @@ def indices(kind: Split) -> dict[str, float]:
     """c-indices on fresh patients of the paper's generator, trained on a thousand in five."""
     recipe = Recipe(batches=1000, cell_batches=1000)
     drawn = simulate_paper_cohort(6000, 20, rng=np.random.default_rng(2)).cohort
-    training, test = (chosen(drawn, np.arange(*ends)) for ends in ((0, 1000), (1000, 6000)))
+    training, test = (drawn.take(np.arange(*ends)) for ends in ((0, 1000), (1000, 6000)))
     center = split_cohort(training, 5, kind, rng=np.random.default_rng(2))
     federation = InProcess.from_cohorts(
-        {f"center {k}": chosen(training, center == k) for k in range(5)}
+        {f"center {k}": training.take(center == k) for k in range(5)}
     )
     found = {}
     for name in ("POOL", "MINI", "N-FL", "DT-FL"):

@@ -15,7 +15,6 @@ import numpy as np
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
 from fedcox.evaluation.folds import fold_numbers
-from fedcox.evaluation.problem import chosen
 from fedcox.evaluation.scheme import AbstractScheme, Recipe, Trained, pooled
 from fedcox.evaluation.seeds import derived_seed
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray
@@ -62,7 +61,7 @@ class Boosting(AbstractScheme):
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         patients = pooled(federation).centers[0].cohort
         # In the order of their numbers, the trees do not depend on who lies in which center.
-        patients = chosen(patients, np.argsort(patients.number))
+        patients = patients.take(np.argsort(patients.number))
         events = int(patients.event.sum())
         if events < 2:
             return Trained((), notes=("BOOST needs two training patients with the event.",))
@@ -118,7 +117,7 @@ class _Fold:
 
     @classmethod
     def of(cls, patients: Cohort, left_out: BoolArray, settings: dict[str, Any]) -> _Fold:
-        training, test = (_matrix(chosen(patients, rows)) for rows in (~left_out, left_out))
+        training, test = (_matrix(patients.take(rows)) for rows in (~left_out, left_out))
         return cls(_xgboost().Booster(settings, [training, test]), training, test)
 
     def grow(self, round_: int) -> float:

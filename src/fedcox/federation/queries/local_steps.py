@@ -60,6 +60,10 @@ class LocalTraining:
     setting_sent: bool = False
 
     @property
+    def timing(self) -> Setting:
+        return self.setting
+
+    @property
     def numbers(self) -> int:
         """How many numbers describe it; the setting, unless an earlier question brought it."""
         setting = 0 if self.setting_sent else self.setting.numbers
