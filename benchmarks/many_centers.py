@@ -21,10 +21,11 @@ from rich.progress import Progress
 
 import fedcox
 from benchmarks.child_process import run_module
+from benchmarks.machine import describe_machine
 from benchmarks.measure import measured, stay_on_one_core, wake_memory
 from benchmarks.patients import SEED, Patients, simulate
 from benchmarks.problems import FOLLOW_UP_DAYS
-from benchmarks.run import RESULTS, describe_machine
+from benchmarks.run import RESULTS
 from benchmarks.tables import Table
 from fedcox.analysis.atomic_file import write_atomically
 from fedcox.analysis.fit import estimate

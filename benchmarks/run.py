@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from rich.progress import (
 from benchmarks.child_process import ProgramError, run_module
 from benchmarks.contenders import CONTENDERS
 from benchmarks.headlines import headlines
+from benchmarks.machine import describe_machine
 from benchmarks.patients import write_patients
 from benchmarks.problems import PROBLEMS, Problem
 from benchmarks.reference import Model, Optimum
@@ -186,18 +185,6 @@ def run_all(
 
 def _announce(progress: Progress, bar: TaskID, problem: Problem, step: str) -> None:
     progress.update(bar, description=f"{problem.name} · {step}")
-
-
-def describe_machine() -> str:
-    """Name the processor and the versions that matter for speed."""
-    processor = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        models = [
-            line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")
-        ]
-        processor = models[0].split(":", 1)[1].strip() if models else processor
-    return f"{processor}, Python {platform.python_version()}, numpy {version('numpy')}"
 
 
 def tables_of(results: Sequence[Result]) -> list[Table]:

@@ -9,38 +9,73 @@ if TYPE_CHECKING:
     from fedcox.analysis.estimator import DiscreteTimeCox
     from fedcox.analysis.fit import fit
     from fedcox.analysis.fitted import FittedStudy
+    from fedcox.analysis.network_plan import NetworkPlan
+    from fedcox.analysis.network_training import train_network
     from fedcox.analysis.study import Study
+    from fedcox.analysis.trained_network import TrainedNetwork
     from fedcox.engines.in_process import InProcess
     from fedcox.errors import FedcoxError, FedcoxWarning
+    from fedcox.models.architecture import (
+        OwnModule,
+        Perceptron,
+        TileScorer,
+        TileScorerWithTable,
+    )
+    from fedcox.solvers.network_adam import NetworkAdam
+    from fedcox.solvers.network_averaging import NetworkAveraging
+    from fedcox.solvers.private_network import PrivateNetwork
+    from fedcox.survival.bags import Bags
     from fedcox.survival.cohort import Cohort
     from fedcox.survival.concordance import concordance_index
     from fedcox.survival.time_grid import TimeGrid
 
 #: Public name → module. Modules load when a name is first used, so `import fedcox` is quick.
 _HOME = {
+    "Bags": "fedcox.survival.bags",
     "Cohort": "fedcox.survival.cohort",
     "DiscreteTimeCox": "fedcox.analysis.estimator",
     "FedcoxError": "fedcox.errors",
     "FedcoxWarning": "fedcox.errors",
     "FittedStudy": "fedcox.analysis.fitted",
     "InProcess": "fedcox.engines.in_process",
+    "NetworkAdam": "fedcox.solvers.network_adam",
+    "NetworkAveraging": "fedcox.solvers.network_averaging",
+    "NetworkPlan": "fedcox.analysis.network_plan",
+    "OwnModule": "fedcox.models.architecture",
+    "Perceptron": "fedcox.models.architecture",
+    "PrivateNetwork": "fedcox.solvers.private_network",
     "Study": "fedcox.analysis.study",
+    "TileScorer": "fedcox.models.architecture",
+    "TileScorerWithTable": "fedcox.models.architecture",
     "TimeGrid": "fedcox.survival.time_grid",
+    "TrainedNetwork": "fedcox.analysis.trained_network",
     "concordance_index": "fedcox.survival.concordance",
     "fit": "fedcox.analysis.fit",
+    "train_network": "fedcox.analysis.network_training",
 }
 
 __all__ = [
+    "Bags",
     "Cohort",
     "DiscreteTimeCox",
     "FedcoxError",
     "FedcoxWarning",
     "FittedStudy",
     "InProcess",
+    "NetworkAdam",
+    "NetworkAveraging",
+    "NetworkPlan",
+    "OwnModule",
+    "Perceptron",
+    "PrivateNetwork",
     "Study",
+    "TileScorer",
+    "TileScorerWithTable",
     "TimeGrid",
+    "TrainedNetwork",
     "concordance_index",
     "fit",
+    "train_network",
 ]
 
 

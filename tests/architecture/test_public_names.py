@@ -11,16 +11,27 @@ import pytest
 import fedcox
 
 PUBLIC = [
+    "Bags",
     "Cohort",
     "DiscreteTimeCox",
     "FedcoxError",
     "FedcoxWarning",
     "FittedStudy",
     "InProcess",
+    "NetworkAdam",
+    "NetworkAveraging",
+    "NetworkPlan",
+    "OwnModule",
+    "Perceptron",
+    "PrivateNetwork",
     "Study",
+    "TileScorer",
+    "TileScorerWithTable",
     "TimeGrid",
+    "TrainedNetwork",
     "concordance_index",
     "fit",
+    "train_network",
 ]
 
 

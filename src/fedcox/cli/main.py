@@ -18,6 +18,7 @@ from fedcox.cli.predict import predict
 from fedcox.cli.report import report
 from fedcox.cli.reproduce import reproduce
 from fedcox.cli.simulate import simulate
+from fedcox.cli.slides import slides
 from fedcox.errors import InputError
 
 app = typer.Typer(
@@ -36,7 +37,7 @@ app = typer.Typer(
 )
 for command in (demo, simulate, check, fit, predict, evaluate, audit, report, doctor):
     app.command()(command)
-for group in (coordinator, center, reproduce):
+for group in (coordinator, center, slides, reproduce):
     app.add_typer(group)
 
 

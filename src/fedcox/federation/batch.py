@@ -12,6 +12,7 @@ from fedcox.survival.cohort import IntArray
 
 #: Candidates drawn at a time: starting a generator costs more than a small batch does.
 _BLOCK = 65_536
+_HELD_OUT = 1
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,131 @@ def _drawn_pairs(
     for numbers in drawn:
         numbers.flags.writeable = False
     return drawn
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Patients of the study who are kept from training, to see how well it does on others.
+
+    They are drawn by `seed` over all study numbers, so they are the same however the patients
+    are split over centers. At least one patient is held out, and at least one is not.
+    """
+
+    name: ClassVar[str] = "held-out patients"
+
+    seed: int
+    share: float
+    population: int
+
+    @property
+    def size(self) -> int:
+        """How many patients are held out."""
+        return min(max(1, round(self.share * self.population)), self.population - 1)
+
+    def numbers(self) -> IntArray:
+        """Study numbers of the patients held out, in order."""
+        return _parted(self)[0]
+
+    def others(self) -> IntArray:
+        """Study numbers of all other patients, in order."""
+        return _parted(self)[1]
+
+
+@lru_cache(maxsize=4)
+def _parted(held: HeldOut) -> tuple[IntArray, IntArray]:
+    # The third number keeps this draw apart from those of epochs, which have the same seed.
+    rng = np.random.default_rng((held.seed, held.population, _HELD_OUT))
+    drawn = rng.permutation(held.population)
+    parts = np.sort(drawn[: held.size]), np.sort(drawn[held.size :])
+    for part in parts:
+        part.flags.writeable = False
+    return parts
+
+
+@dataclass(frozen=True)
+class EpochBatch:
+    """Patients of one step of an epoch, in which every patient of the study comes once.
+
+    One permutation per epoch, the same for every center, is cut into pieces of `size`; the last
+    one may be shorter. Patients in `left_out` are in none.
+    """
+
+    name: ClassVar[str] = "a batch"
+
+    seed: int
+    epoch: int
+    index: int
+    size: int
+    population: int
+    left_out: HeldOut | None = None
+
+    @property
+    def patients(self) -> int:
+        """How many patients this batch has, in all centers together."""
+        everyone = _trained(self.population, self.left_out)
+        return max(0, min(self.size, everyone - self.index * self.size))
+
+    def numbers(self) -> IntArray:
+        """Study numbers of the patients in this batch."""
+        order = _epoch_order(self.seed, self.epoch, self.population, self.left_out)
+        return order[self.index * self.size : (self.index + 1) * self.size]
+
+
+@dataclass(frozen=True)
+class EpochCells:
+    """Stacked rows of one step of an epoch, in which every row of the stack comes once.
+
+    All pairs of a patient and one of the fitted `intervals`, in one order per epoch, are cut
+    into pieces of `candidates`. As in `CellBatch` a pair counts where that patient is at risk
+    in that interval, which only the own center knows.
+    """
+
+    name: ClassVar[str] = "a batch of cells"
+
+    seed: int
+    epoch: int
+    index: int
+    candidates: int
+    population: int
+    intervals: int
+    left_out: HeldOut | None = None
+
+    @property
+    def drawn(self) -> int:
+        """How many pairs this batch looks at, in all centers together."""
+        every = _trained(self.population, self.left_out) * self.intervals
+        return max(0, min(self.candidates, every - self.index * self.candidates))
+
+    def pairs(self) -> tuple[IntArray, IntArray]:
+        """Study numbers and intervals of the candidates."""
+        order = _pair_order(
+            self.seed, self.epoch, self.population, self.intervals, self.left_out
+        )
+        piece = order[self.index * self.candidates : (self.index + 1) * self.candidates]
+        place, intervals = np.divmod(piece, self.intervals)
+        if self.left_out is None:
+            return place, intervals
+        return self.left_out.others()[place], intervals
+
+
+def _trained(population: int, left_out: HeldOut | None) -> int:
+    return population - (0 if left_out is None else left_out.size)
+
+
+@lru_cache(maxsize=2)
+def _epoch_order(seed: int, epoch: int, population: int, left_out: HeldOut | None) -> IntArray:
+    rng = np.random.default_rng((seed, epoch))
+    everyone = np.arange(population) if left_out is None else left_out.others()
+    order = rng.permutation(everyone)
+    order.flags.writeable = False
+    return order
+
+
+@lru_cache(maxsize=1)
+def _pair_order(
+    seed: int, epoch: int, population: int, intervals: int, left_out: HeldOut | None
+) -> IntArray:
+    rng = np.random.default_rng((seed, epoch))
+    order = rng.permutation(_trained(population, left_out) * intervals)
+    order.flags.writeable = False
+    return order

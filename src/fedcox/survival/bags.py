@@ -1,4 +1,4 @@
-"""The slides of patients as bags of tiles: one row of features per tile, any number of tiles."""
+"""The slides of patients as bags of tiles: a row of features per tile, any number of tiles."""
 
 from __future__ import annotations
 

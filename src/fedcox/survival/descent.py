@@ -45,19 +45,19 @@ class AdamDescent(AbstractDescent):
     def step(self, point: FloatArray, gradient: FloatArray, rate: float) -> None:
         first, second, change = self._first, self._second, self._change
         self._steps += 1
-        np.subtract(gradient, first, out=change)
-        change *= 1.0 - _FIRST_MOMENT
-        first += change
+        # Both moments are kept as sums, undivided: what makes means of them, and what they miss
+        # having started at zero, is done to numbers, not to arrays.
+        first *= _FIRST_MOMENT
+        first += gradient
         np.multiply(gradient, gradient, out=change)
-        change -= second
-        change *= 1.0 - _SECOND_MOMENT
+        second *= _SECOND_MOMENT
         second += change
-        # Both moments start at zero; dividing by what they miss is done to numbers, not arrays.
-        missing = (1.0 - _SECOND_MOMENT**self._steps) ** 0.5
+        spread = ((1.0 - _SECOND_MOMENT**self._steps) / (1.0 - _SECOND_MOMENT)) ** 0.5
+        mean = (1.0 - _FIRST_MOMENT) / (1.0 - _FIRST_MOMENT**self._steps)
         np.sqrt(second, out=change)
-        change += _EPSILON * missing
+        change += _EPSILON * spread
         np.divide(first, change, out=change)
-        change *= rate * missing / (1.0 - _FIRST_MOMENT**self._steps)
+        change *= rate * mean * spread
         point -= change
 
 

@@ -37,20 +37,39 @@ from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
+from fedcox.federation.queries.tile_moments import TileMoments
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import TimeGrid
+from tests.engines.codec.network_questions import network_questions
 from tests.problems import LINK_NAMES, READINGS, grids, simulated
 
 PATIENTS, COLUMNS = 60, 3
 COHORT = simulated(PATIENTS, COLUMNS, seed=4)
+FEATURES = 4
+
+
+def with_slides(cohort: Cohort) -> Cohort:
+    """The same patients, each with one or two slides of a few tiles."""
+    rng = np.random.default_rng(5)
+    slides = tuple(
+        tuple(
+            SlideArray(rng.normal(size=(tiles, FEATURES)).astype(np.float16))
+            for tiles in rng.integers(1, 6, rng.integers(1, 3))
+        )
+        for _ in range(cohort.patients)
+    )
+    return replace(cohort, bags=Bags(slides, FEATURES))
+
+
 #: None at all, one alone, and some with values missing.
-COHORTS = {
+_COHORTS = {
     "sixty": COHORT,
     "nobody": Cohort(np.empty((0, COLUMNS)), np.empty(0), np.empty(0, dtype=np.bool_)),
     "one": Cohort(COHORT.covariates[:1], COHORT.time[:1], np.array([True])),
@@ -60,6 +79,7 @@ COHORTS = {
         COHORT.event[:30],
     ),
 }
+COHORTS = {name: with_slides(cohort) for name, cohort in _COHORTS.items()}
 REGULAR = TimeGrid.regular(20.0, 150.0)  # the last interval ends early
 GRIDS = {
     **grids(COHORT),
@@ -155,6 +175,8 @@ def _questions() -> dict[str, AbstractQuery[Any]]:
         "random entries": RandomEntriesAt(
             at(agreed), 1, RandomPlaces(0.3, 2**64), ErrorFeedback()
         ),
+        "tile moments": TileMoments(FEATURES),
+        **network_questions(agreed, RELEASE, population=PATIENTS, columns=COLUMNS),
     }
 
 

@@ -37,6 +37,7 @@ from tests.engines.codec.examples import (
     questions_in,
     reply_in,
     reply_message,
+    with_slides,
 )
 from tests.problems import simulated, split
 
@@ -358,10 +359,12 @@ def test_replies_to_experiments_do_not_travel() -> None:
 
 NUMBER = 731973.8125
 #: Patients in whom every value is one that a message could be searched for.
-MARKED = Cohort(
-    np.full((30, COLUMNS), NUMBER) + np.arange(90).reshape(30, 3) * 2.0**-10,
-    np.full(30, NUMBER),
-    np.arange(30) % 2 == 0,
+MARKED = with_slides(
+    Cohort(
+        np.full((30, COLUMNS), NUMBER) + np.arange(90).reshape(30, 3) * 2.0**-10,
+        np.full(30, NUMBER),
+        np.arange(30) % 2 == 0,
+    )
 )
 
 

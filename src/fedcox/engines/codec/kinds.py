@@ -12,9 +12,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedcox.engines.codec import rules
+from fedcox.engines.codec import network_rules, rules
 from fedcox.engines.codec.rules import Rule, nothing
-from fedcox.federation.batch import CellBatch, PatientBatch
+from fedcox.federation.batch import (
+    CellBatch,
+    EpochBatch,
+    EpochCells,
+    HeldOut,
+    PatientBatch,
+)
 from fedcox.federation.compression import (
     AbstractCodec,
     EightBit,
@@ -25,8 +31,14 @@ from fedcox.federation.compression import (
     TopK,
 )
 from fedcox.federation.evidence import Evidence
+from fedcox.federation.network_setting import NetworkSetting
+from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
 from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
 from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
+from fedcox.federation.queries.clipped_network_gradient import (
+    ClippedNetworkGradientAt,
+    ClippedNetworkSum,
+)
 from fedcox.federation.queries.compressed_gradient import CompressedGradientAt, RandomEntriesAt
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
@@ -36,10 +48,21 @@ from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
 from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.local_steps import LocalEnds, LocalSteps, LocalTraining
+from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.queries.network_loss import HeldOutLoss, NetworkLossAt
+from fedcox.federation.queries.network_steps import NetworkEnds, NetworkSteps, NetworkTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
+from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
+from fedcox.models.architecture import (
+    AbstractArchitecture,
+    Perceptron,
+    TileScorer,
+    TileScorerWithTable,
+)
+from fedcox.models.network_sum import NetworkSum
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.clipped_gradient import ClippedSum
 from fedcox.survival.clipped_moments import ClippedMoments
@@ -50,13 +73,23 @@ from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import TimeGrid
 
 #: What questions refer to: a center gets it once, and knows it by name from then on.
-Shared: TypeAlias = Setting | LocalTraining | CoxSetting | ErrorFeedback
-SHARED: tuple[type[Shared], ...] = (Setting, LocalTraining, CoxSetting, ErrorFeedback)
+Shared: TypeAlias = (
+    Setting | LocalTraining | CoxSetting | NetworkSetting | NetworkTraining | ErrorFeedback
+)
+SHARED: tuple[type[Shared], ...] = (
+    Setting,
+    LocalTraining,
+    CoxSetting,
+    NetworkSetting,
+    NetworkTraining,
+    ErrorFeedback,
+)
 
 #: Which classes may stand where an abstract one is declared.
 FINAL: Mapping[type, tuple[type, ...]] = {
     AbstractLink: (ComplementaryLogLog, Logit),
     AbstractCodec: (Float32, EightBit, Sign, TopK),
+    AbstractArchitecture: (TileScorer, TileScorerWithTable, Perceptron),
 }
 
 #: All numbers are finite but these.
@@ -78,6 +111,14 @@ PARTS: Mapping[type, Rule] = {
     Logit: nothing,
     PatientBatch: rules.of_patient_batch,
     CellBatch: rules.of_cell_batch,
+    EpochBatch: network_rules.of_epoch_batch,
+    EpochCells: network_rules.of_epoch_cells,
+    HeldOut: network_rules.of_held_out,
+    TileScorer: network_rules.of_tile_scorer,
+    TileScorerWithTable: network_rules.of_tile_scorer,
+    Perceptron: network_rules.of_perceptron,
+    NetworkSetting: network_rules.of_setting,
+    NetworkTraining: network_rules.of_training,
     GaussianRelease: rules.of_release,
     RandomPlaces: rules.of_places,
     Float32: nothing,
@@ -92,6 +133,11 @@ PARTS: Mapping[type, Rule] = {
     LocalEnds: rules.of_local_ends,
     ClippedSum: nothing,
     ClippedMoments: nothing,
+    NetworkSum: nothing,
+    HeldOutLoss: network_rules.of_counted,
+    NetworkEnds: network_rules.of_counted,
+    ClippedNetworkSum: nothing,
+    TileMomentSums: rules.of_tile_moment_sums,
 }
 
 
@@ -189,6 +235,24 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     ),
     CompressedGradientAt: Kind(rules.of_compressed, bytes),
     RandomEntriesAt: Kind(rules.of_compressed, bytes),
+    NetworkGradientAt: Kind(
+        network_rules.of_gradient, NetworkSum, network_rules.network_shapes
+    ),
+    NetworkLossAt: Kind(network_rules.of_point, HeldOutLoss, fits=network_rules.held_out_fits),
+    NetworkSteps: Kind(network_rules.of_steps, NetworkEnds, network_rules.network_shapes),
+    ClippedNetworkGradientAt: Kind(
+        network_rules.of_point, ClippedNetworkSum, network_rules.network_shapes
+    ),
+    BaselineSlopesAt: Kind(
+        network_rules.of_baseline,
+        Derivatives,
+        lambda query, columns: _derivatives(query.alpha.size, 1, query.detail),
+    ),
+    TileMoments: Kind(
+        rules.of_tile_moments,
+        TileMomentSums,
+        lambda query, columns: {"upper": (query.features * (query.features + 1) // 2,)},
+    ),
 }
 
 RULES: Mapping[type, Rule] = {

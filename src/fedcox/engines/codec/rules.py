@@ -28,6 +28,7 @@ from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.queries.local_steps import LocalEnds, LocalSteps, LocalTraining
 from fedcox.federation.queries.outcome_counts import Outcomes
 from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
+from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.federation.setting import Setting
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.derivatives import Detail
@@ -49,6 +50,9 @@ _MOST_INTERVALS = 1_000_000
 #: As near to a whole number of intervals as this, a time is one.
 _WHOLE = 1e-9
 _MOST_DIGESTS = 100
+#: Moments of more would be a message above the size that is sent.
+_MOST_FEATURES = 16_000
+_MOST_TILES = 10**13
 
 
 def nothing(value: object, columns: int | None) -> Iterator[str]:
@@ -56,19 +60,22 @@ def nothing(value: object, columns: int | None) -> Iterator[str]:
     return iter(())
 
 
-def _shape(
+def shaped(
     name: str, found: NDArray[Any] | None, shape: tuple[int, ...], reason: str
 ) -> Iterator[str]:
+    """An array of another shape, for what it is needed."""
     if found is not None and found.shape != shape:
         yield f"{name} has the shape {found.shape}; {shape} is needed, {reason}"
 
 
-def _between(name: str, found: int | None, least: int, most: int) -> Iterator[str]:
+def between(name: str, found: int | None, least: int, most: int) -> Iterator[str]:
+    """A number out of its bounds."""
     if found is not None and not least <= found <= most:
         yield f"{name} must be from {least} to {most:,}"
 
 
-def _positive(name: str, found: float) -> Iterator[str]:
+def positive(name: str, found: float) -> Iterator[str]:
+    """A number that is zero or less."""
     if not found > 0:
         yield f"{name} must be above zero"
 
@@ -89,7 +96,7 @@ def of_grid(grid: TimeGrid, columns: int | None) -> Iterator[str]:
             yield "ends count intervals of one width, and there is no width"
         return
     ends = np.arange(1, grid.intervals + 1) if grid.ends is None else grid.ends
-    yield from _shape("ends", ends, grid.edges.shape, "one for each edge")
+    yield from shaped("ends", ends, grid.edges.shape, "one for each edge")
     if ends.shape != grid.edges.shape:
         return
     if not (ends[0] >= 1 and ends[-1] <= _MOST_INTERVALS and _increasing(ends)):
@@ -114,8 +121,8 @@ def of_scaling(scaling: Scaling, columns: int | None) -> Iterator[str]:
     if keep.ndim != 1:
         yield "keep must be a list of columns"
         return
-    yield from _shape("mean", scaling.mean, keep.shape, "one for each column kept")
-    yield from _shape("spread", scaling.spread, keep.shape, "one for each column kept")
+    yield from shaped("mean", scaling.mean, keep.shape, "one for each column kept")
+    yield from shaped("spread", scaling.spread, keep.shape, "one for each column kept")
     if not _increasing(keep) or (keep < 0).any():
         yield "keep must name columns in their order, each once"
     elif columns is not None and keep.size and keep[-1] >= columns:
@@ -127,13 +134,13 @@ def of_scaling(scaling: Scaling, columns: int | None) -> Iterator[str]:
 def of_setting(setting: Setting, columns: int | None) -> Iterator[str]:
     """All is about the grid's intervals, the fitted ones, or the columns kept."""
     edges, kept = setting.grid.edges, setting.scaling.keep
-    yield from _shape("active", setting.active, edges.shape, "one for each interval")
+    yield from shaped("active", setting.active, edges.shape, "one for each interval")
     leaving = 2, setting.intervals + 1
-    yield from _shape("leavers", setting.leavers, leaving, "before and in each fitted interval")
+    yield from shaped("leavers", setting.leavers, leaving, "before and in each fitted interval")
     yield from _not_negative("leavers", setting.leavers)
     if setting.leavers is not None and (setting.leavers > _MOST_PATIENTS).any():
         yield f"leavers must be at most {_MOST_PATIENTS:,}"
-    yield from _shape("present", setting.present, kept.shape, "one for each column kept")
+    yield from shaped("present", setting.present, kept.shape, "one for each column kept")
     yield from _not_negative("present", setting.present)
 
 
@@ -148,13 +155,13 @@ def of_evidence(evidence: Evidence, columns: int | None) -> Iterator[str]:
 def of_patient_batch(batch: PatientBatch, columns: int | None) -> Iterator[str]:
     """Every center draws all of it."""
     yield from _drawn(batch.seed, batch.step, batch.population)
-    yield from _between("size", batch.size, 1, _MOST_DRAWN)
+    yield from between("size", batch.size, 1, _MOST_DRAWN)
 
 
 def of_cell_batch(batch: CellBatch, columns: int | None) -> Iterator[str]:
     """Every center draws all candidates."""
     yield from _drawn(batch.seed, batch.step, batch.population)
-    yield from _between("candidates", batch.candidates, 1, _MOST_DRAWN)
+    yield from between("candidates", batch.candidates, 1, _MOST_DRAWN)
     if batch.intervals < 1:
         yield "intervals must be at least one"
 
@@ -162,8 +169,8 @@ def of_cell_batch(batch: CellBatch, columns: int | None) -> Iterator[str]:
 def _drawn(seed: int, step: int, population: int) -> Iterator[str]:
     if seed < 0:
         yield "seed must not be below zero"
-    yield from _between("step", step, 0, _MOST_ROUNDS)
-    yield from _between("population", population, 1, _MOST_PATIENTS)
+    yield from between("step", step, 0, _MOST_ROUNDS)
+    yield from between("population", population, 1, _MOST_PATIENTS)
 
 
 def of_places(places: RandomPlaces, columns: int | None) -> Iterator[str]:
@@ -174,8 +181,8 @@ def of_places(places: RandomPlaces, columns: int | None) -> Iterator[str]:
 
 def of_release(release: GaussianRelease, columns: int | None) -> Iterator[str]:
     """The units of its grid are numbers that a computer has."""
-    yield from _between("releases", release.releases, 1, _MOST_ROUNDS)
-    yield from _between("fewest_centers", release.fewest_centers, 1, _MOST_CENTERS)
+    yield from between("releases", release.releases, 1, _MOST_ROUNDS)
+    yield from between("fewest_centers", release.fewest_centers, 1, _MOST_CENTERS)
     unit = release.own_multiplier * release.sensitivity
     if not 2.0**-_FARTHEST_BITS <= unit <= 2.0**_FARTHEST_BITS:
         yield "noise multiplier and sensitivity are too small or too large to compute with"
@@ -184,11 +191,11 @@ def of_release(release: GaussianRelease, columns: int | None) -> Iterator[str]:
 def of_training(training: LocalTraining, columns: int | None) -> Iterator[str]:
     """Penalties by column and steps by parameter, in numbers that end some day."""
     intervals, kept = training.setting.intervals, training.setting.columns
-    yield from _shape("ridge", training.ridge, (kept,), "one for each column kept")
+    yield from shaped("ridge", training.ridge, (kept,), "one for each column kept")
     yield from _not_negative("ridge", training.ridge)
-    yield from _shape("scale", training.scale, (intervals + kept,), "one for each parameter")
-    yield from _between("steps", training.steps, 1, _MOST_STEPS)
-    yield from _between("cells", training.cells, 1, _MOST_DRAWN)
+    yield from shaped("scale", training.scale, (intervals + kept,), "one for each parameter")
+    yield from between("steps", training.steps, 1, _MOST_STEPS)
+    yield from between("cells", training.cells, 1, _MOST_DRAWN)
     if training.seed < 0:
         yield "seed must not be below zero"
 
@@ -196,8 +203,8 @@ def of_training(training: LocalTraining, columns: int | None) -> Iterator[str]:
 def _point(
     setting: Setting, alpha: NDArray[np.float64], beta: NDArray[np.float64]
 ) -> Iterator[str]:
-    yield from _shape("alpha", alpha, (setting.intervals,), "one for each fitted interval")
-    yield from _shape("beta", beta, (setting.columns,), "one for each column kept")
+    yield from shaped("alpha", alpha, (setting.intervals,), "one for each fitted interval")
+    yield from shaped("beta", beta, (setting.columns,), "one for each column kept")
 
 
 def of_derivatives_at(query: DerivativesAt, columns: int | None) -> Iterator[str]:
@@ -213,13 +220,13 @@ def of_derivatives_at(query: DerivativesAt, columns: int | None) -> Iterator[str
 def of_clipped_gradient(query: ClippedGradientAt, columns: int | None) -> Iterator[str]:
     """The point is one of the setting's; scales divide."""
     yield from _point(query.agreed, query.alpha, query.beta)
-    yield from _positive("alpha_scale", query.alpha_scale)
-    yield from _positive("beta_scale", query.beta_scale)
+    yield from positive("alpha_scale", query.alpha_scale)
+    yield from positive("beta_scale", query.beta_scale)
 
 
 def of_compressed(query: AbstractCompressedGradient, columns: int | None) -> Iterator[str]:
     """Steps are counted from one, and there is something to compress."""
-    yield from _between("step", query.step, 1, _MOST_ROUNDS)
+    yield from between("step", query.step, 1, _MOST_ROUNDS)
     if query.asked.detail is not Detail.GRADIENT:
         yield "only a gradient can be compressed"
     if not query.size:
@@ -228,14 +235,14 @@ def of_compressed(query: AbstractCompressedGradient, columns: int | None) -> Ite
 
 def of_cox(query: StratifiedCoxAt, columns: int | None) -> Iterator[str]:
     """One coefficient for each column kept."""
-    yield from _shape("beta", query.beta, (query.agreed.columns,), "one for each column kept")
+    yield from shaped("beta", query.beta, (query.agreed.columns,), "one for each column kept")
 
 
 def of_local_steps(query: LocalSteps, columns: int | None) -> Iterator[str]:
     """The point is one of the setting's that centers train on."""
     yield from _point(query.training.setting, query.alpha, query.beta)
-    yield from _positive("learning_rate", query.learning_rate)
-    yield from _between("round", query.round, 0, _MOST_ROUNDS)
+    yield from positive("learning_rate", query.learning_rate)
+    yield from between("round", query.round, 0, _MOST_ROUNDS)
 
 
 def of_scatter(query: CovariateScatter, columns: int | None) -> Iterator[str]:
@@ -243,14 +250,14 @@ def of_scatter(query: CovariateScatter, columns: int | None) -> Iterator[str]:
     if query.mean.ndim != 1:
         yield "mean must be a list of numbers"
     elif columns is not None:
-        yield from _shape("mean", query.mean, (columns,), "one for each column of the patients")
-    yield from _shape("present", query.present, query.mean.shape, "as the mean")
+        yield from shaped("mean", query.mean, (columns,), "one for each column of the patients")
+    yield from shaped("present", query.present, query.mean.shape, "as the mean")
     yield from _not_negative("present", query.present)
 
 
 def of_event_times(query: EventTimes, columns: int | None) -> Iterator[str]:
     """The horizon may be infinite."""
-    yield from _positive("horizon", query.horizon)
+    yield from positive("horizon", query.horizon)
 
 
 def of_column_sums(sums: ColumnSums, columns: int | None) -> Iterator[str]:
@@ -278,6 +285,17 @@ def of_local_ends(ends: LocalEnds, columns: int | None) -> Iterator[str]:
     """Sums are divided by the patients."""
     if not 0 <= ends.patients <= _MOST_PATIENTS:
         yield "patients is no count"
+
+
+def of_tile_moments(query: TileMoments, columns: int | None) -> Iterator[str]:
+    """A center has to hold a square of them."""
+    yield from between("features", query.features, 1, _MOST_FEATURES)
+
+
+def of_tile_moment_sums(sums: TileMomentSums, columns: int | None) -> Iterator[str]:
+    """Every patient has a tile, and sums are divided by their number."""
+    if not 0 <= sums.patients <= min(sums.tiles, _MOST_PATIENTS) or sums.tiles > _MOST_TILES:
+        yield "patients and tiles are no counts of the same patients"
 
 
 def _counts(found: NDArray[np.float64], among: int | NDArray[np.float64]) -> bool:

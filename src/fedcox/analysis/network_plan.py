@@ -1,0 +1,93 @@
+"""The choices of a network's training, and which of them do not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fedcox.errors import InputError
+from fedcox.federation.network_setting import Precision, SlideWeight
+from fedcox.models.architecture import AbstractArchitecture
+from fedcox.solvers.network_adam import NetworkAdam
+from fedcox.solvers.network_solver import AbstractNetworkSolver
+from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.survival.link import LINKS
+from fedcox.survival.time_grid import CensoredInterval
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """Network, time grid, weights and solver.
+
+    `width` is that of the intervals, in the unit of time; `horizon` None is agreed on by
+    asking. With `balanced` cells with the event weigh as much as all others together, by counts
+    over all centers. `slide_weight` "slide" counts every slide once, "patient" every patient.
+    `device` is where centers in this process compute.
+
+    Under noise (`solver` a PrivateNetwork) nothing may be asked beforehand: the horizon must be
+    given, and for tables the public `ranges` of the columns, low and high of each.
+    """
+
+    architecture: AbstractArchitecture
+    width: float
+    horizon: float | None = None
+    link: Literal["cloglog", "logit"] = "cloglog"
+    reading: CensoredInterval = "include"
+    balanced: bool = False
+    slide_weight: SlideWeight = "slide"
+    solver: AbstractNetworkSolver = field(default_factory=NetworkAdam)
+    precision: Precision = "float32"
+    device: str = "cpu"
+    seed: int = 0
+    ranges: tuple[tuple[float, float], ...] | None = None
+
+    def __post_init__(self) -> None:
+        faults = [*self._unknown(), *self._sizes()]
+        if self.private is not None:
+            faults += self._not_under_noise()
+        elif self.ranges is not None:
+            faults.append("ranges are for training under noise; leave them out.")
+        if faults:
+            raise InputError("This plan of a training cannot be used.", faults)
+
+    @property
+    def private(self) -> PrivateNetwork | None:
+        """The solver, if it is one under noise."""
+        return self.solver if isinstance(self.solver, PrivateNetwork) else None
+
+    def _unknown(self) -> Iterator[str]:
+        if not isinstance(self.architecture, AbstractArchitecture):
+            yield "architecture is none; take TileScorer, Perceptron, … or OwnModule."
+        if not isinstance(self.solver, AbstractNetworkSolver):
+            yield "solver is none; take NetworkAdam, NetworkAveraging or PrivateNetwork."
+        choices = {
+            "link": tuple(LINKS),
+            "reading": ("include", "exclude", "half"),
+            "slide_weight": ("slide", "patient"),
+            "precision": ("float32", "float64", "bfloat16"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                yield f"{name} is {getattr(self, name)!r}; it must be {' or '.join(allowed)}."
+
+    def _sizes(self) -> Iterator[str]:
+        if not self.width > 0:
+            yield f"width is {self.width}; it must be above 0, in the unit of time."
+        if self.horizon is not None and not self.horizon > 0:
+            yield f"horizon is {self.horizon}; it must be above 0, in the unit of time."
+        if self.seed < 0:
+            yield f"seed is {self.seed}; it must not be below 0."
+        if any(not low < high for low, high in self.ranges or ()):
+            yield "ranges must give a low and a higher number for every column."
+
+    def _not_under_noise(self) -> Iterator[str]:
+        if self.horizon is None:
+            yield "Give a horizon: the longest follow-up would leave without noise."
+        if self.balanced:
+            yield "Leave balanced out: the counts behind the weights would leave without noise."
+        if self.architecture.inputs != "bags" and self.ranges is None:
+            yield (
+                "Give the public ranges of the columns, low and high of each: means and "
+                "spreads of the patients would leave without noise."
+            )

@@ -1,0 +1,109 @@
+"""How far a step over slides is: slides, tiles per second, time left.
+
+A bar where somebody looks; where not, such as in a log file, a line now and then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedcox.slides.step import StepOutcome, StepProgress, Watch
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@contextmanager
+def step_display(title: str) -> Iterator[Watch]:
+    """What `run_step` reports to, drawn on standard error while the block lasts."""
+    from rich.console import Console
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    if not console.is_terminal:
+        yield _Lines(title, console).watch
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[told]}"),
+        console=console,
+        transient=True,
+    ) as bar:
+        task = bar.add_task(title, total=None, told="")
+
+        def watch(at: StepProgress) -> None:
+            bar.update(task, completed=at.done, total=at.total, told=progress_text(at))
+            if (line := event_text(at)) is not None:
+                bar.console.print(line, markup=False)
+
+        yield watch
+
+
+class _Lines:
+    """Plain lines: every failure, and where the step stands at most every few seconds."""
+
+    def __init__(self, title: str, console: Console) -> None:
+        self._title, self._console = title, console
+        self._told = time.monotonic()
+
+    def watch(self, at: StepProgress) -> None:
+        if (line := event_text(at)) is not None:
+            self._console.print(line, markup=False)
+        now = time.monotonic()
+        if now - self._told >= _SECONDS_BETWEEN_LINES:
+            self._told = now
+            self._console.print(f"{self._title}: {progress_text(at)}", markup=False)
+
+
+def progress_text(at: StepProgress) -> str:
+    """`3/20 slides, 1,200 tiles, 310 tiles/s, 0:02:10 left`."""
+    told = [f"{at.done:,}/{at.total:,} slides"]
+    if at.tiles:
+        told += [f"{at.tiles:,} tiles", f"{at.tiles_per_second:,.0f} tiles/s"]
+    if at.seconds_left is not None and at.done < at.total:
+        told.append(f"{duration_text(at.seconds_left)} left")
+    return ", ".join(told)
+
+
+def event_text(at: StepProgress) -> str | None:
+    """What somebody must know of one slide; nothing of one that went as usual."""
+    if at.outcome == "failed":
+        return f"{at.slide_id}: failed. {at.reason}"
+    if at.outcome == "redone":
+        return f"{at.slide_id}: made anew, since its file was of other settings or damaged."
+    if at.outcome == "busy":
+        return f"{at.slide_id}: left to another process, which works on it just now."
+    return None
+
+
+def duration_text(seconds: float) -> str:
+    """`1:02:03`."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def tell_outcome(outcome: StepOutcome, work: Path, folder: str) -> None:
+    """How a step ended, in a sentence; status 1 where slides failed."""
+    made = len(outcome.made) + len(outcome.redone)
+    told = [f"{made:,} made", f"{len(outcome.kept):,} kept from before"]
+    if outcome.redone:
+        told[0] += f" ({len(outcome.redone):,} anew, since settings changed)"
+    if outcome.busy:
+        told.append(f"{len(outcome.busy):,} left to another process")
+    told.append(f"{len(outcome.failed):,} failed")
+    tiles = f"; {outcome.tiles:,} tiles" if outcome.tiles else ""
+    seconds = duration_text(outcome.seconds)
+    typer.echo(f"{work / folder}: slides {', '.join(told)}{tiles}; {seconds}.")
+    if outcome.failed:
+        typer.echo(f"{work / 'failures.csv'} says why slides failed.")
+        raise typer.Exit(1)

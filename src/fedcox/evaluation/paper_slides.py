@@ -1,0 +1,293 @@
+"""The paper's section 6.3: survival from whole slides, DT-FL against MINI.
+
+Without slides of one's own the whole way is gone on simulated ones: pyramids are written to
+disk and segmented, tiled and embedded by an untrained ResNet-50. A share of each patient's
+tissue is planted and raises the hazard, so that both the ranking of patients and the map of a
+slide can be held against the truth. They say that the way works, not how well slides predict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from fedcox.analysis.tile_scores import ScoredTiles
+from fedcox.evaluation.result import Row
+from fedcox.evaluation.slide_experiment import (
+    JudgedFold,
+    SlidePatients,
+    SlideRecipe,
+    judged_folds,
+)
+from fedcox.evaluation.slide_pipeline import EmbeddedSlides, SlideSource, embedded_slides
+from fedcox.evaluation.slide_study import HeldOutSlide, SlideStudy, TileRanking, planted_auc
+from fedcox.evaluation.versions import library_versions
+from fedcox.slides.opened_bag import OpenedBag
+from fedcox.slides.region import Region
+from fedcox.slides.simulated_slides import SimulatedSlides, read_simulated, simulate_slides
+from fedcox.slides.step import StepProgress
+from fedcox.slides.tiling import Tiling
+from fedcox.survival.bags import Bags
+from fedcox.survival.cohort import BoolArray
+
+#: Hears how many of how many things are done, and what is being done.
+Progress = Callable[[int, int, str], None]
+
+FOLDS = 5
+#: Held-out slides that are drawn.
+_EXAMPLES = 4
+#: Of a tile, so much must be planted for it to count as planted.
+_PLANTED = 0.5
+
+
+@dataclass(frozen=True)
+class SimulatedSizes:
+    """How many patients are simulated, how their slides are cut, and how many runs.
+
+    Slides are `size_px` pixels wide at one micrometre each; tiles are `tile_um` micrometres
+    wide and are read at `mpp` micrometres per pixel. The encoder is untrained, so tiles can be
+    small; they must hold a few nuclei. `effect` is the log hazard between a patient
+    with all tissue planted and one with none.
+    """
+
+    patients: int
+    size_px: int
+    mpp: float
+    runs: int
+    tile_um: float = 64.0
+    max_tiles: int = 8000
+    centers: int = 4
+    effect: float = 6.0
+    seed: int = 0
+
+
+FULL = SimulatedSizes(patients=300, size_px=1536, mpp=1.0, runs=5)
+QUICK = SimulatedSizes(patients=140, size_px=896, mpp=2.0, runs=1)
+
+
+def run_simulated_slides(
+    folder: Path, sizes: SimulatedSizes, progress: Progress = lambda done, total, words: None
+) -> SlideStudy:
+    """Simulate slides in `folder` and go the whole way; what is there already is used again."""
+    begun = perf_counter()
+    simulated = _simulated(folder / "simulated", sizes, progress)
+    drawing = perf_counter() - begun
+    source = SlideSource(
+        simulated.manifest,
+        simulated.patients,
+        Tiling(sizes.tile_um, sizes.mpp, sizes.max_tiles),
+        untrained=sizes.seed,
+        # On every processor alike, and quick for small tiles.
+        precision="float32",
+        batch=128,
+    )
+    settings = {
+        "simulated": asdict(sizes),
+        "slides_words": (
+            f"Slides are simulated: {sizes.patients} patients, tiled JPEG pyramids of "
+            f"{sizes.size_px} × {sizes.size_px} pixels at 1 µm, tissue on glass with a "
+            "stain of each center's own. Between 0 and 60 % of a patient's tissue is planted, "
+            f"bluish with dense nuclei; the log hazard is {sizes.effect:g} times that share. "
+            "Sizes and effect were chosen so that the signal can be found in minutes, on other "
+            "seeds than the run's."
+        ),
+        "encoder_words": "Tiles are encoded by a ResNet-50 with random weights, never trained.",
+    }
+    return _study(
+        source,
+        folder / "work",
+        SlideRecipe(),
+        settings,
+        runs=sizes.runs,
+        planted=simulated.planted,
+        cancer=None,
+        seconds={"simulate": drawing},
+        progress=progress,
+    )
+
+
+def run_real_slides(
+    work: Path,
+    source: SlideSource,
+    *,
+    quick: bool,
+    cancer: str | None = None,
+    progress: Progress = lambda done, total, words: None,
+) -> SlideStudy:
+    """The paper's experiment on slides of one's own; `quick` makes one run of folds."""
+    given = source.weights or source.onnx or source.features
+    settings = {
+        "slides_words": f"Slides are those of {source.manifest.name}.",
+        "encoder_words": f"Features come from {given.name if given else 'nowhere'}.",
+    }
+    return _study(
+        source,
+        work,
+        SlideRecipe(),
+        settings,
+        runs=1 if quick else 5,
+        planted=None,
+        cancer=cancer,
+        seconds={},
+        progress=progress,
+    )
+
+
+def _simulated(folder: Path, sizes: SimulatedSizes, progress: Progress) -> SimulatedSlides:
+    """Written once; a folder with a manifest is whole."""
+    if (folder / "slides.csv").exists():
+        return read_simulated(folder)
+    return simulate_slides(
+        folder,
+        sizes.patients,
+        sizes.centers,
+        sizes.seed,
+        size_px=sizes.size_px,
+        mpp=1.0,
+        effect=sizes.effect,
+        wrote=lambda done, total: progress(done, total, "simulating slides"),
+    )
+
+
+def _study(
+    source: SlideSource,
+    work: Path,
+    recipe: SlideRecipe,
+    settings: dict[str, Any],
+    *,
+    runs: int,
+    planted: Mapping[str, Region] | None,
+    cancer: str | None,
+    seconds: dict[str, float],
+    progress: Progress,
+) -> SlideStudy:
+    def watch(step: str, at: StepProgress) -> None:
+        progress(at.done, at.total, step)
+
+    embedded = embedded_slides(source, work, watch)
+    patients = SlidePatients(embedded.patients.cohorts, embedded.patients.slide_ids)
+    seconds = {**seconds, **embedded.seconds}
+    rows: list[Row] = []
+    rankings: list[TileRanking] = []
+    examples: tuple[HeldOutSlide, ...] = ()
+    for judged in judged_folds(
+        patients, recipe, folds=FOLDS, seeds=range(runs), progress=progress
+    ):
+        rows += judged.rows
+        for step, spent in judged.seconds.items():
+            seconds[step] = seconds.get(step, 0.0) + spent
+        bags = embedded.patients.opened.bags
+        rankings += _rankings(judged, bags, planted or {})
+        examples = examples or _examples(judged, embedded, planted)
+    return SlideStudy(
+        simulated=planted is not None,
+        cancer=cancer,
+        patients=sum(cohort.patients for cohort in patients.cohorts.values()),
+        events=sum(int(cohort.event.sum()) for cohort in patients.cohorts.values()),
+        slides=len(embedded.patients.opened.bags),
+        tiles=sum(_bags(patients, name).tiles for name in patients.cohorts),
+        centers={name: cohort.patients for name, cohort in patients.cohorts.items()},
+        settings={**settings, **_settings(source, recipe, patients, embedded)},
+        rows=tuple(rows),
+        rankings=tuple(rankings),
+        seconds=seconds,
+        versions=library_versions(),
+        examples=examples,
+    )
+
+
+def _bags(patients: SlidePatients, center: str) -> Bags:
+    bags = patients.cohorts[center].bags
+    return Bags((), patients.features) if bags is None else bags
+
+
+def _settings(
+    source: SlideSource,
+    recipe: SlideRecipe,
+    patients: SlidePatients,
+    embedded: EmbeddedSlides,
+) -> dict[str, Any]:
+    tiling = source.tiling
+    size = recipe.batch_size(patients.cohorts)
+    notes = []
+    if embedded.failed:
+        notes.append(f"{len(embedded.failed)} slide(s) could not be used and are left out.")
+    if embedded.patients.patients_without_slide:
+        count = len(embedded.patients.patients_without_slide)
+        notes.append(f"{count} patient(s) have no slide that can be used and are left out.")
+    return {
+        "tile_um": tiling.tile_um,
+        "tile_px": tiling.tile_px,
+        "mpp": tiling.mpp,
+        "max_tiles": tiling.max_tiles,
+        "encoder": embedded.patients.opened.encoder,
+        "width": recipe.width,
+        "unit": "days",
+        "link": "logit",
+        "censored_interval": "exclude",
+        "epochs": recipe.epochs,
+        "batch_words": (
+            f"about {recipe.batch_rows} stacked rows each, which is {size} patients with all "
+            "their intervals"
+        ),
+        "learning_rate": recipe.learning_rate,
+        "reduced": recipe.reduced,
+        "whitened": recipe.whitened,
+        "mini_batch_size": recipe.mini.batch_size,
+        "mini_epochs": recipe.mini.epochs,
+        "failed": len(embedded.failed),
+        "notes": notes,
+    }
+
+
+def _rankings(
+    judged: JudgedFold, bags: Mapping[str, OpenedBag], planted: Mapping[str, Region]
+) -> list[TileRanking]:
+    found = []
+    for slide_id, scores in judged.scores.items():
+        if slide_id not in planted:
+            continue
+        truth = _planted_tiles(planted[slide_id], bags[slide_id])
+        auc = planted_auc(scores, truth)
+        if auc is not None:
+            found.append(
+                TileRanking(
+                    judged.seed, judged.fold, slide_id, int(truth.sum()), truth.size, auc
+                )
+            )
+    return found
+
+
+def _planted_tiles(region: Region, bag: OpenedBag) -> BoolArray:
+    corners = np.zeros((0, 2)) if bag.coords is None else bag.coords
+    side = bag.tile_px_level0 or 1.0
+    return np.asarray(region.share(corners.astype(np.int32), side) >= _PLANTED)
+
+
+def _examples(
+    judged: JudgedFold, embedded: EmbeddedSlides, planted: Mapping[str, Region] | None
+) -> tuple[HeldOutSlide, ...]:
+    """The first test slides by name; of simulated ones, those with planted tiles."""
+    rows = {row.slide_id: row for row in embedded.manifest.slides}
+    found: list[HeldOutSlide] = []
+    for slide_id in sorted(judged.scores):
+        bag, path = embedded.patients.opened.bags[slide_id], rows[slide_id].path
+        if bag.coords is None or path is None or bag.tile_px_level0 is None:
+            continue
+        truth = np.zeros(len(bag.coords), dtype=np.bool_)
+        if planted is not None:
+            truth = _planted_tiles(planted[slide_id], bag)
+            if not truth.any():
+                continue
+        scores = judged.scores[slide_id]
+        entered = np.ones(scores.size, dtype=np.bool_)
+        tiles = ScoredTiles(slide_id, bag.coords, bag.tile_px_level0, scores, entered)
+        found.append(HeldOutSlide(tiles, judged.scale, "logit", judged.fold, truth, path))
+        if len(found) == _EXAMPLES:
+            break
+    return tuple(found)

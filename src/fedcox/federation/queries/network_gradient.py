@@ -1,0 +1,101 @@
+"""What are loss and gradient of a network at these parameters? Asked at every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.federation.batch import EpochBatch, EpochCells
+from fedcox.federation.network_setting import NetworkSetting
+from fedcox.federation.query import AbstractSumQuery
+from fedcox.models.network_sum import NetworkSum
+from fedcox.privacy.exposure import Exposure, Known
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+
+#: Limits on coefficients are not for the parameters of a network: see NetworkSetting.known.
+NO_COEFFICIENTS = np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkGradientAt(AbstractSumQuery[NetworkSum]):
+    """Sums over a center's patients, or over its share of a batch.
+
+    `theta` are the network's parameters, `alpha` one number per fitted interval.
+    """
+
+    agreed: NetworkSetting
+    theta: FloatArray
+    alpha: FloatArray
+    batch: EpochBatch | EpochCells | None = None
+
+    @property
+    def name(self) -> str:
+        batch = "" if self.batch is None else f" of {self.batch.name}"
+        return f"network gradient{batch}"
+
+    @property
+    def numbers(self) -> int:
+        return self.theta.size + self.alpha.size + (0 if self.batch is None else 8)
+
+    @property
+    def setting(self) -> NetworkSetting:
+        return self.agreed
+
+    @property
+    def point(self) -> tuple[FloatArray, FloatArray]:
+        return self.alpha, NO_COEFFICIENTS
+
+    @property
+    def batched(self) -> bool:
+        return self.batch is not None
+
+    @property
+    def fine(self) -> int | None:
+        return 1  # losses are compared with each other, to their last digits
+
+    def exposure(self, cohort: Cohort) -> Exposure:
+        return self.agreed.exposure(cohort, self._chosen(cohort))
+
+    def known(self, cohort: Cohort) -> Known:
+        return self.agreed.known(cohort, self._chosen(cohort))
+
+    def _chosen(self, cohort: Cohort) -> IntArray | None:
+        """Rows of the cohort in the batch, each once; None without a batch."""
+        if self.batch is None:
+            return None
+        if isinstance(self.batch, EpochBatch):
+            return self.agreed.rows(cohort, self.batch.numbers())
+        return np.unique(self.agreed.cells(cohort, *self.batch.pairs())[0])
+
+    def answer(self, cohort: Cohort) -> NetworkSum:
+        agreed, rows = self.agreed, None
+        if isinstance(self.batch, EpochCells):
+            cells = agreed.cells(cohort, *self.batch.pairs())
+            if not cells[0].size:
+                return self._nothing
+            patients = agreed.laid_out(cohort)
+            return agreed.model.cell_gradient(self.theta, self.alpha, patients, *cells)
+        if self.batch is not None:
+            rows = agreed.rows(cohort, self.batch.numbers())
+        if not (cohort.patients if rows is None else rows.size):
+            return self._nothing
+        return agreed.model.gradient(self.theta, self.alpha, agreed.laid_out(cohort), rows)
+
+    @property
+    def _nothing(self) -> NetworkSum:
+        """The reply of a center that has nobody in the batch: no network is run for it."""
+        return NetworkSum(0.0, np.zeros(self.theta.size), np.zeros(self.alpha.size))
+
+    def combine(self, left: NetworkSum, right: NetworkSum) -> NetworkSum:
+        return left + right
+
+    def numbers_in(self, answer: NetworkSum) -> int:
+        return 1 + answer.theta.size + answer.alpha.size
+
+    def pack(self, answer: NetworkSum) -> FloatArray:
+        return np.concatenate([[answer.loss], answer.theta, answer.alpha])
+
+    def unpack(self, vector: FloatArray) -> NetworkSum:
+        ends = 1 + self.theta.size
+        return NetworkSum(float(vector[0]), vector[1:ends], vector[ends:])

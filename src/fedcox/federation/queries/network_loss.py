@@ -1,0 +1,84 @@
+"""How well does a network do on patients it was not trained on? One number, for stopping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.federation.batch import HeldOut
+from fedcox.federation.network_setting import NetworkSetting
+from fedcox.federation.queries.network_gradient import NO_COEFFICIENTS
+from fedcox.federation.query import AbstractSumQuery
+from fedcox.privacy.exposure import Exposure, Known
+from fedcox.survival.cohort import Cohort, FloatArray
+
+
+@dataclass(frozen=True)
+class HeldOutLoss:
+    """Patients, and the loss summed over them."""
+
+    patients: int
+    loss: float
+
+    def __add__(self, other: HeldOutLoss) -> HeldOutLoss:
+        return HeldOutLoss(self.patients + other.patients, self.loss + other.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkLossAt(AbstractSumQuery[HeldOutLoss]):
+    """The loss of training, event weight included, summed over the held-out patients."""
+
+    agreed: NetworkSetting
+    theta: FloatArray
+    alpha: FloatArray
+    held_out: HeldOut
+
+    @property
+    def name(self) -> str:
+        return f"network loss of {self.held_out.name}"
+
+    @property
+    def numbers(self) -> int:
+        return self.theta.size + self.alpha.size + 3
+
+    @property
+    def setting(self) -> NetworkSetting:
+        return self.agreed
+
+    @property
+    def point(self) -> tuple[FloatArray, FloatArray]:
+        return self.alpha, NO_COEFFICIENTS
+
+    @property
+    def batched(self) -> bool:
+        return True
+
+    @property
+    def fine(self) -> int | None:
+        return None  # losses are compared with each other, to their last digits
+
+    def exposure(self, cohort: Cohort) -> Exposure:
+        rows = self.agreed.rows(cohort, self.held_out.numbers())
+        return self.agreed.exposure(cohort, rows)
+
+    def known(self, cohort: Cohort) -> Known:
+        rows = self.agreed.rows(cohort, self.held_out.numbers())
+        return self.agreed.known(cohort, rows)
+
+    def answer(self, cohort: Cohort) -> HeldOutLoss:
+        agreed = self.agreed
+        rows = agreed.rows(cohort, self.held_out.numbers())
+        if not rows.size:
+            return HeldOutLoss(0, 0.0)
+        loss = agreed.model.loss(self.theta, self.alpha, agreed.laid_out(cohort), rows)
+        return HeldOutLoss(int(rows.size), loss)
+
+    def combine(self, left: HeldOutLoss, right: HeldOutLoss) -> HeldOutLoss:
+        return left + right
+
+    def pack(self, answer: HeldOutLoss) -> FloatArray:
+        return np.array([answer.patients, answer.loss], dtype=np.float64)
+
+    def unpack(self, vector: FloatArray) -> HeldOutLoss:
+        return HeldOutLoss(round(vector[0]), float(vector[1]))

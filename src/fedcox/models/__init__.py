@@ -1,0 +1,1 @@
+"""From covariates and slides to a risk: networks for phi, and their losses."""

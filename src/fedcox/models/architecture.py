@@ -1,0 +1,188 @@
+"""Which network phi is: a closed list that a study can name, and a researcher's own module.
+
+phi takes a patient's row of a table, a slide's bag of tiles, or both, and gives one number; it
+never sees the interval. The hazard of a sample in interval m depends on α_m + phi, so the scale
+β of the paper is 1 and the last layers have no bias: both would be redundant.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from fedcox.errors import WeightsError, needs_extra
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Inputs = Literal["table", "bags", "both"]
+
+
+class AbstractArchitecture(ABC):
+    """A network to be: what it looks at, and how it is made."""
+
+    name: str
+    #: table: `module(rows (n, columns))` gives (n,) or (n, 1); bags: `module(bag (tiles,
+    #: features))` gives one number; both: `module(row (columns,), bag)` gives one number.
+    inputs: Inputs
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """A new module with fresh weights from torch's own generator."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """What another machine needs to build the same."""
+
+
+class _ListedArchitecture(AbstractArchitecture):
+    """One that has a name of its own and numbers for fields."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class TileScorer(_ListedArchitecture):
+    """The paper's slide model: 1×1 convolutions, features → hidden → 1, averaged over tiles.
+
+    `slope` is that of the leaky rectifier below zero.
+    """
+
+    features: int = 256
+    hidden: int = 128
+    slope: float = 0.1
+
+    name = "tile scorer"
+    inputs = "bags"
+
+    def __post_init__(self) -> None:
+        _check(self.name, {"features": self.features, "hidden": self.hidden}, self.slope)
+
+    def build(self) -> nn.Module:
+        _needs_torch()
+        from fedcox.models.tile_scorer import TileScorerNetwork
+
+        return TileScorerNetwork(self.features, self.hidden, self.slope)
+
+
+@dataclass(frozen=True)
+class TileScorerWithTable(_ListedArchitecture):
+    """The tile scorer, plus a linear term of the patient's columns."""
+
+    features: int
+    columns: int
+    hidden: int = 128
+    slope: float = 0.1
+
+    name = "tile scorer with table"
+    inputs = "both"
+
+    def __post_init__(self) -> None:
+        sizes = {"features": self.features, "columns": self.columns, "hidden": self.hidden}
+        _check(self.name, sizes, self.slope)
+
+    def build(self) -> nn.Module:
+        _needs_torch()
+        from fedcox.models.tile_scorer import TileScorerWithTableNetwork
+
+        return TileScorerWithTableNetwork(self.features, self.columns, self.hidden, self.slope)
+
+
+@dataclass(frozen=True)
+class Perceptron(_ListedArchitecture):
+    """Layers of rectified units over a table; without any, phi is linear."""
+
+    columns: int
+    hidden: tuple[int, ...] = (32,)
+
+    name = "perceptron"
+    inputs = "table"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        layers = {f"hidden layer {k}": size for k, size in enumerate(self.hidden, 1)}
+        _check(self.name, {"columns": self.columns, **layers})
+
+    def build(self) -> nn.Module:
+        _needs_torch()
+        from torch import nn
+
+        parts: list[nn.Module] = []
+        width = self.columns
+        for size in self.hidden:
+            parts += [nn.Linear(width, size), nn.ReLU()]
+            width = size
+        return nn.Sequential(*parts, nn.Linear(width, 1, bias=False))
+
+
+@dataclass(frozen=True)
+class OwnModule(AbstractArchitecture):
+    """Any torch module of a researcher's, under a name; it stays in this process.
+
+    `_factory` makes the module. Parameters that need no gradient are left as they are made, so
+    a part may be frozen.
+    """
+
+    name: str
+    inputs: Inputs
+    _factory: Callable[[], nn.Module]
+
+    def __post_init__(self) -> None:
+        if self.inputs not in ("table", "bags", "both"):
+            raise WeightsError(
+                f"The module {self.name!r} must take 'table', 'bags' or 'both'; "
+                f"found {self.inputs!r}."
+            )
+
+    def build(self) -> nn.Module:
+        _needs_torch()
+        # A factory may give the same module each time; it stays as its owner has it.
+        return deepcopy(self._factory())
+
+    def to_json(self) -> dict[str, Any]:
+        raise WeightsError(
+            f"The module {self.name!r} is code of yours and cannot be sent to other machines.",
+            [f"Use one of: {', '.join(_LISTED)}; or run the study in one process."],
+        )
+
+
+_LISTED: dict[str, type[_ListedArchitecture]] = {
+    kind.name: kind for kind in (TileScorer, TileScorerWithTable, Perceptron)
+}
+
+
+def architecture_from_json(values: Mapping[str, Any]) -> AbstractArchitecture:
+    """The architecture that `to_json` described; anything else is refused."""
+    kind = _LISTED.get(str(values.get("name")))
+    if kind is None:
+        raise WeightsError(
+            f"There is no architecture {values.get('name')!r}.",
+            [f"Known are: {', '.join(_LISTED)}."],
+        )
+    try:
+        return kind(**{key: value for key, value in values.items() if key != "name"})
+    except TypeError as error:
+        raise WeightsError(f"This is no description of a {kind.name}.", [str(error)]) from error
+
+
+def _check(name: str, sizes: Mapping[str, object], slope: object = 0.0) -> None:
+    faults = [
+        f"{what} must be a whole number of at least 1; found {size!r}."
+        for what, size in sizes.items()
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1
+    ]
+    if isinstance(slope, bool) or not isinstance(slope, int | float) or not 0 <= slope < 1:
+        faults.append(f"slope must be a number from 0 to below 1; found {slope!r}.")
+    if faults:
+        raise WeightsError(f"This is no {name}.", faults)
+
+
+def _needs_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise needs_extra("torch", "deep") from error

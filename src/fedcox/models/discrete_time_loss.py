@@ -1,0 +1,294 @@
+"""The discrete-time loss of scores phi, each computed once, never once per interval.
+
+A sample is a slide, or a patient where phi looks at a table. With z = α_m + phi it costs f(z)
+in every interval that it survives and g(z) in the interval of its event:
+
+    logit      f = log(1 + e^z)      g = log(1 + e^−z)
+    cloglog    f = e^z               g = −log(1 − exp(−e^z))
+
+Events may weigh more (`event_weight`), a sample may weigh less, and the interval in which a
+patient was censored may count one half. This is minus the log-likelihood of the paper's stacked
+rows, which are never built: for cloglog the sum over intervals is e^phi · Σ_m e^α_m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import logsigmoid
+
+from fedcox.models.placed_samples import PlacedSamples
+
+LinkName = Literal["logit", "cloglog"]
+
+_CELLS = 2**22  # pairs of sample and interval that are looked at together
+_SMALL = 1e-4  # below it 1 − v/2 + v²/12 is v / (e^v − 1) to rounding
+_LARGE = 40.0  # above it e^−v adds nothing to one
+
+
+class LossAndSlopes(NamedTuple):
+    """Summed over samples, but for the slopes in phi, of which each sample has its own."""
+
+    loss: Tensor  # ()
+    phi: Tensor  # (samples,)
+    alpha: Tensor  # (intervals,)
+
+
+class SampleSlopes(NamedTuple):
+    """Sample by sample: its cost, and the slope of it in each α_m; their sum is that in phi."""
+
+    cost: Tensor  # (samples,)
+    alpha: Tensor  # (samples, intervals)
+
+
+class BaselineTerms(NamedTuple):
+    """The loss as a function of α alone; intervals are apart, so its Hessian is diagonal."""
+
+    loss: Tensor  # ()
+    slope: Tensor  # (intervals,)
+    curvature: Tensor  # (intervals,)
+
+
+def loss_and_slopes(
+    phi: Tensor,
+    alpha: Tensor,
+    placed: PlacedSamples,
+    *,
+    link: LinkName,
+    event_weight: float = 1.0,
+) -> LossAndSlopes:
+    """The loss of the scores `phi` (samples,) on the baseline `alpha` (intervals,).
+
+    Computed in the precision of `phi`. For cloglog the work grows with samples plus intervals,
+    for logit with their product.
+    """
+    if link == "cloglog":
+        return _proportional(phi, alpha, placed, event_weight)
+    loss, own, total = phi.new_zeros(()), [phi.new_zeros(0)], torch.zeros_like(alpha)
+    for part in _parts(phi.numel(), alpha.numel()):
+        terms = sample_slopes(
+            phi[part], alpha, placed.take(part), link=link, event_weight=event_weight
+        )
+        loss = loss + terms.cost.sum()
+        own.append(terms.alpha.sum(1))
+        total = total + terms.alpha.sum(0)
+    return LossAndSlopes(loss, torch.cat(own), total)
+
+
+def sample_slopes(
+    phi: Tensor,
+    alpha: Tensor,
+    placed: PlacedSamples,
+    *,
+    link: LinkName,
+    event_weight: float = 1.0,
+) -> SampleSlopes:
+    """What each sample costs, and its slope in every interval; zero where it is not at risk."""
+    share = _share_survived(placed, alpha)
+    # Where nobody is at risk z could be anything, and must still count nothing.
+    z = torch.where(share > 0, phi[:, None] + alpha, 0.0)
+    cost, slope = _survival(z, link)
+    last, own_cost, own_slope = _event_terms(phi, alpha, placed, link, event_weight)
+    slope = (share * slope).scatter_add(1, last[:, None], own_slope[:, None])
+    return SampleSlopes((share * cost).sum(1) + own_cost, slope)
+
+
+def baseline_terms(
+    phi: Tensor, alpha: Tensor, placed: PlacedSamples, *, link: LinkName
+) -> BaselineTerms:
+    """Loss, slope and curvature in α at fixed scores, with events of weight one."""
+    loss = phi.new_zeros(())
+    slopes, curvatures = torch.zeros_like(alpha), torch.zeros_like(alpha)
+    for part in _parts(phi.numel(), alpha.numel()):
+        own, here = phi[part], placed.take(part)
+        share = _share_survived(here, alpha)
+        z = torch.where(share > 0, own[:, None] + alpha, 0.0)
+        cost, slope = _survival(z, link)
+        last, own_cost, own_slope = _event_terms(own, alpha, here, link, 1.0)
+        bend = (
+            here.weight.to(own.dtype) * here.event * _event_curvature(own + alpha[last], link)
+        )
+        loss = loss + (share * cost).sum() + own_cost.sum()
+        slopes = slopes + (share * slope).sum(0) + _by_interval(own_slope, last, alpha.numel())
+        curvatures = (
+            curvatures
+            + (share * _survival_curvature(z, link)).sum(0)
+            + _by_interval(bend, last, alpha.numel())
+        )
+    return BaselineTerms(loss, slopes, curvatures)
+
+
+def cell_loss_and_slopes(
+    phi: Tensor,
+    alpha: Tensor,
+    cells: tuple[Tensor, Tensor],
+    placed: PlacedSamples,
+    *,
+    link: LinkName,
+    event_weight: float = 1.0,
+) -> LossAndSlopes:
+    """The same summed over some stacked rows: pairs of sample and interval, `cells`.
+
+    A pair may be there several times; one that is not at risk adds nothing.
+    """
+    sample, interval = cells
+    own = placed.take(sample)
+    weight = own.weight.to(phi.dtype)
+    whole = (interval < own.survived).to(phi.dtype)
+    half = 0.5 * (own.half & (interval == own.intervals)).to(phi.dtype)
+    happened = own.event & (interval == own.intervals - 1)
+    at_risk = (whole + half > 0) | happened
+    z = torch.where(at_risk, phi[sample] + alpha[interval], 0.0)
+    cost, slope = _survival(torch.where(happened, 0.0, z), link)
+    own_cost, own_slope = _event(torch.where(happened, z, 0.0), link)
+    share, of_event = weight * (whole + half), weight * event_weight * happened
+    cost, slope = share * cost + of_event * own_cost, share * slope + of_event * own_slope
+    return LossAndSlopes(
+        cost.sum(),
+        _by_interval(slope, sample, phi.numel()),
+        _by_interval(slope, interval, alpha.numel()),
+    )
+
+
+def discrete_time_loss(
+    phi: Tensor,
+    alpha: Tensor,
+    placed: PlacedSamples,
+    *,
+    link: LinkName = "logit",
+    event_weight: float = 1.0,
+) -> Tensor:
+    """The loss as a tensor to call `backward()` on, for training loops of one's own."""
+    loss: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]
+        phi, alpha, placed, link, event_weight
+    )
+    return loss
+
+
+class _Loss(torch.autograd.Function):
+    """The loss with its own slopes: autograd would keep every pair of sample and interval."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        phi: Tensor,
+        alpha: Tensor,
+        placed: PlacedSamples,
+        link: LinkName,
+        event_weight: float,
+    ) -> Tensor:
+        terms = loss_and_slopes(phi, alpha, placed, link=link, event_weight=event_weight)
+        ctx.save_for_backward(terms.phi, terms.alpha)
+        return terms.loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        phi, alpha = ctx.saved_tensors
+        return grads[0] * phi, grads[0] * alpha, None, None, None
+
+
+def _proportional(
+    phi: Tensor, alpha: Tensor, placed: PlacedSamples, event_weight: float
+) -> LossAndSlopes:
+    """Complementary log-log by sums over intervals and over samples, never over pairs."""
+    weight = placed.weight.to(phi.dtype)
+    risk, rate = phi.exp(), alpha.exp()
+    passed = torch.cat([rate.new_zeros(1), rate.cumsum(0)])  # (intervals + 1,)
+    survived = weight * risk * passed[placed.survived]
+    following = placed.intervals.clamp(max=alpha.numel() - 1)
+    halved = 0.5 * weight * placed.half * risk * rate[following]
+    last, cost, slope = _event_terms(phi, alpha, placed, "cloglog", event_weight)
+    # Those who pass interval m are those who pass more than m intervals.
+    leaving = _by_interval(weight * risk, placed.survived, alpha.numel() + 1)
+    remaining = leaving.flip(0).cumsum(0).flip(0)[1:]
+    of_interval = (
+        rate * remaining
+        + _by_interval(halved, following, alpha.numel())
+        + _by_interval(slope, last, alpha.numel())
+    )
+    loss = (survived + halved + cost).sum()
+    return LossAndSlopes(loss, survived + halved + slope, of_interval)
+
+
+def _share_survived(placed: PlacedSamples, alpha: Tensor) -> Tensor:
+    """By how much each sample is at risk in each interval without its event there."""
+    interval = torch.arange(alpha.numel(), device=alpha.device)
+    whole = (interval < placed.survived[:, None]).to(alpha.dtype)
+    half = placed.half[:, None] & (interval == placed.intervals[:, None])
+    return placed.weight.to(alpha.dtype)[:, None] * (whole + 0.5 * half)
+
+
+def _event_terms(
+    phi: Tensor, alpha: Tensor, placed: PlacedSamples, link: LinkName, event_weight: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The interval of each sample's event with cost and slope; zero without one."""
+    last = (placed.intervals - 1).clamp(min=0)
+    z = torch.where(placed.event, phi + alpha[last], 0.0)
+    weight = event_weight * placed.weight.to(phi.dtype) * placed.event
+    cost, slope = _event(z, link)
+    return last, weight * cost, weight * slope
+
+
+def _survival(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
+    """The cost f, and its slope."""
+    if link == "cloglog":
+        rate = z.exp()
+        return rate, rate
+    return -logsigmoid(-z), torch.sigmoid(z)
+
+
+def _survival_curvature(z: Tensor, link: LinkName) -> Tensor:
+    return z.exp() if link == "cloglog" else torch.sigmoid(z) * torch.sigmoid(-z)
+
+
+def _event(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
+    """The cost g, and its slope; neither overflows."""
+    if link == "logit":
+        return -logsigmoid(z), -torch.sigmoid(-z)
+    v = _rate(z)
+    some = v.clamp(_SMALL, _LARGE)
+    cost = torch.where(v < _SMALL, v / 2 - v * v / 24 - z, -torch.log(-(-some).expm1()))
+    cost = torch.where(v > 1, -torch.log1p(-(-v).exp()), cost)
+    return cost, -_event_ratio(v)
+
+
+def _event_curvature(z: Tensor, link: LinkName) -> Tensor:
+    if link == "logit":
+        return torch.sigmoid(z) * torch.sigmoid(-z)
+    v = _rate(z)
+    ratio = _event_ratio(v)
+    return ratio * torch.where(v < _SMALL, v / 2 + v * v / 12, ratio + v - 1)
+
+
+def _rate(z: Tensor) -> Tensor:
+    return z.clamp(max=80.0).exp()  # beyond, the event was certain: all terms are zero
+
+
+def _event_ratio(v: Tensor) -> Tensor:
+    """What v / (e^v − 1) is, from v = 0 on."""
+    some = v.clamp(_SMALL, _LARGE)
+    ratio = torch.where(v < _SMALL, 1 - v / 2 + v * v / 12, some / some.expm1())
+    return torch.where(v > _LARGE, 0.0, ratio)
+
+
+def _by_interval(values: Tensor, index: Tensor, size: int) -> Tensor:
+    """Sums of `values` with the same `index`, in an order that is always the same."""
+    if not values.is_cuda:
+        return values.new_zeros(size).index_add(0, index, values)
+    # On a GPU additions to one place happen in whichever order.
+    total = values.new_zeros(size)
+    place = torch.arange(size, device=values.device)
+    for part in _parts(values.numel(), size):
+        total = total + values[part] @ (index[part, None] == place).to(values.dtype)
+    return total
+
+
+def _parts(samples: int, intervals: int) -> Iterator[slice]:
+    step = max(1, _CELLS // max(1, intervals))
+    for first in range(0, samples, step):
+        yield slice(first, first + step)

@@ -1,0 +1,182 @@
+"""A cohort laid out for a network, once: its rows, its slides, and where they stand in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedcox.errors import CohortError, InputError
+from fedcox.models.architecture import AbstractArchitecture, Inputs
+from fedcox.models.placed_samples import PlacedSamples
+from fedcox.models.slide_tensors import AbstractSlides, slide_tensors
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.time_grid import TimeAtRisk
+
+SlideWeight = Literal["slide", "patient"]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleBatch:
+    """The samples of some patients, each patient's next to each other."""
+
+    samples: IntArray
+    patient: IntArray  # (samples,) place of its patient among those chosen
+    patients: int
+
+    def part(self, first: int, last: int) -> SampleBatch:
+        """Those of the chosen patients from `first` to before `last`."""
+        here = slice(*np.searchsorted(self.patient, [first, last]))
+        return SampleBatch(self.samples[here], self.patient[here] - first, last - first)
+
+    def cells(self, place: IntArray, intervals: IntArray) -> tuple[IntArray, IntArray]:
+        """Cells of the chosen patients at `place` as cells of each of their samples.
+
+        Gives places among the samples, increasing, and intervals.
+        """
+        order = np.argsort(place, kind="stable")
+        counts = np.bincount(place, minlength=self.patients)
+        first = np.cumsum(counts) - counts
+        own = counts[self.patient]
+        sample = np.repeat(np.arange(self.samples.size), own)
+        within = np.arange(sample.size) - np.repeat(np.cumsum(own) - own, own)
+        return sample, intervals[order][first[self.patient][sample] + within]
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPatients:
+    """Patients as a network sees them; a sample is a slide, or a patient where it has none.
+
+    `table` is (patients, columns); `first` (patients + 1,) says which samples belong to whom:
+    patient r has those from `first`[r] to before `first`[r + 1].
+    """
+
+    table: Tensor | None
+    slides: AbstractSlides | None
+    first: IntArray
+    placed: PlacedSamples
+    time: Tensor  # (samples,) float64, on the true scale
+    event: Tensor  # (samples,) bool
+
+    @classmethod
+    def of(
+        cls,
+        cohort: Cohort,
+        placed: TimeAtRisk | None,
+        scaled: FloatArray | None,
+        *,
+        inputs: Inputs,
+        slide_weight: SlideWeight = "slide",
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        resident_bytes: int | None = None,
+    ) -> NetworkPatients:
+        """Lay a cohort out; `placed` is None where only scores are wanted.
+
+        `scaled` (patients, columns) stands for the cohort's own covariates. Each slide of a
+        patient with k slides weighs 1, or 1/k if `slide_weight` is "patient".
+        """
+        _check_device(device)
+        table = _table(cohort, scaled, device, dtype) if inputs != "bags" else None
+        counts, slides = np.ones(cohort.patients, dtype=np.int64), None
+        if inputs != "table":
+            if cohort.bags is None:
+                raise CohortError("This network looks at slides, and these patients have none.")
+            counts = np.array([len(own) for own in cohort.bags.slides], dtype=np.int64)
+            bags = [slide for own in cohort.bags.slides for slide in own]
+            slides = slide_tensors(bags, device, resident_bytes)
+        patient = np.repeat(np.arange(cohort.patients), counts)
+        weight = 1.0 / counts[patient] if slide_weight == "patient" else np.ones(patient.size)
+        return cls(
+            table,
+            slides,
+            np.concatenate([[0], np.cumsum(counts)]),
+            PlacedSamples.of(placed or _nowhere(cohort.patients), patient, weight, device),
+            torch.tensor(cohort.time[patient], device=device),
+            torch.tensor(cohort.event[patient], device=device),
+        )
+
+    @property
+    def patients(self) -> int:
+        return int(self.first.size) - 1
+
+    @property
+    def rows(self) -> Tensor:
+        """The table of a network that looks at one."""
+        if self.table is None:
+            raise CohortError("This network looks at a table, and these patients have none.")
+        return self.table
+
+    @property
+    def bags(self) -> AbstractSlides:
+        """The slides of a network that looks at them."""
+        if self.slides is None:
+            raise CohortError("This network looks at slides, and these patients have none.")
+        return self.slides
+
+    @cached_property
+    def patient(self) -> IntArray:
+        """(samples,) whose each sample is."""
+        return np.repeat(np.arange(self.patients), np.diff(self.first))
+
+    def batch(self, rows: IntArray | None = None) -> SampleBatch:
+        """The samples of the patients in `rows`, in that order; of all without it."""
+        if rows is None:
+            return SampleBatch(np.arange(self.patient.size), self.patient, self.patients)
+        if self.patient.size == self.patients:  # one sample each, as mostly
+            return SampleBatch(rows, np.arange(rows.size), int(rows.size))
+        counts = np.diff(self.first)[rows]
+        place = np.repeat(np.arange(rows.size), counts)
+        within = np.arange(place.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        return SampleBatch(self.first[rows][place] + within, place, int(rows.size))
+
+    def placed_at(self, samples: IntArray) -> PlacedSamples:
+        """Where these samples stand in time."""
+        return self.placed.take(torch.from_numpy(samples).to(self.placed.weight.device))
+
+
+def _table(
+    cohort: Cohort, scaled: FloatArray | None, device: str, dtype: torch.dtype
+) -> Tensor:
+    values = cohort.covariates if scaled is None else scaled
+    missing = int((~np.isfinite(values)).any(axis=1).sum())
+    if missing:
+        raise CohortError(
+            f"{missing} patient(s) have a covariate that is missing or not finite.",
+            ["Fill missing values in, or leave these patients out."],
+        )
+    return torch.tensor(values, dtype=dtype, device=device)
+
+
+def _nowhere(patients: int) -> TimeAtRisk:
+    nobody = np.zeros(patients, dtype=np.bool_)
+    return TimeAtRisk(np.zeros(patients, dtype=np.int64), nobody, nobody)
+
+
+def _check_device(device: str) -> None:
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            "There is no GPU that torch can use here.", ["Say device cpu, or install CUDA."]
+        )
+
+
+def check_fit(
+    architecture: AbstractArchitecture, cohort: Cohort, scaled: FloatArray | None
+) -> None:
+    """Refuse patients with other features or columns than the architecture looks at."""
+    faults = []
+    features, columns = (getattr(architecture, of, None) for of in ("features", "columns"))
+    if cohort.bags is not None and features not in (None, cohort.bags.features):
+        faults.append(
+            f"Slides have {cohort.bags.features} features per tile; the network looks at "
+            f"{features}. Reduce them, or change the network."
+        )
+    found = cohort.columns if scaled is None else scaled.shape[1]
+    if columns not in (None, found):
+        faults.append(f"The table has {found} columns; the network looks at {columns}.")
+    if faults:
+        raise CohortError("These patients do not fit the network.", faults)

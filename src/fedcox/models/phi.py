@@ -1,0 +1,268 @@
+"""phi of some samples and its derivatives in θ, for any network.
+
+Samples are looked at in blocks. What a block adds to a gradient is known as soon as its own
+scores are: the loss's slope in phi_i depends on no other sample. Slides go one by one, so that
+each adds the same whoever else is there, and sums over slides are in float64.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from fedcox.errors import WeightsError
+from fedcox.models.flat_parameters import trainable
+from fedcox.models.network_patients import NetworkPatients
+from fedcox.models.tile_scorer import (
+    HiddenLayer,
+    ScoredSlides,
+    SlideMeans,
+    TileScorerWeights,
+    slide_means,
+)
+from fedcox.survival.cohort import IntArray
+
+_SLIDES = 64  # whose means are held together
+_SLIDES_ON_GPU = 512
+_ROWS = 2**16  # of a table that go through a network together
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModule:
+    """A module that holds θ, with those of its parameters that θ is made of."""
+
+    module: nn.Module
+    names: tuple[str, ...]
+    parameters: tuple[nn.Parameter, ...]
+
+    @classmethod
+    def of(cls, module: nn.Module) -> LoadedModule:
+        pairs = trainable(module)
+        return cls(module, tuple(name for name, _ in pairs), tuple(own for _, own in pairs))
+
+
+class ScoredBlock(Protocol):
+    """Some samples with their scores."""
+
+    @property
+    def phi(self) -> Tensor:
+        """(samples,) float64, without a graph."""
+        ...
+
+    def pull(self, slopes: Tensor) -> Tensor:
+        """Σ_i slopes_i · ∂phi_i/∂θ: (weights,) float64."""
+        ...
+
+    def jacobian(self) -> Tensor:
+        """∂phi_i/∂θ: (samples, weights) float64."""
+        ...
+
+
+class AbstractPhi(ABC):
+    """phi at one θ over the samples of laid-out patients."""
+
+    @abstractmethod
+    def blocks(self, samples: IntArray) -> Iterator[tuple[slice, ScoredBlock]]:
+        """The samples in blocks, in order, each with its place among them."""
+
+    @abstractmethod
+    def scores(self, samples: IntArray) -> Tensor:
+        """The scores alone: (samples,) float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class TilePhi(AbstractPhi):
+    """The tile scorer, in its one-pass form; `dtype` is that of its matrix products."""
+
+    weights: TileScorerWeights  # float64
+    patients: NetworkPatients
+    dtype: torch.dtype
+
+    def blocks(self, samples: IntArray) -> Iterator[tuple[slice, ScoredBlock]]:
+        step = _SLIDES_ON_GPU if self.weights.weight.is_cuda else _SLIDES
+        for first in range(0, samples.size, step):
+            chosen = samples[first : first + step]
+            means = self._means_by_kernel(chosen)
+            block = ScoredSlides(self.weights, means or self._means(chosen), self._rows(chosen))
+            yield slice(first, first + chosen.size), block
+
+    def scores(self, samples: IntArray) -> Tensor:
+        units = [self._layer.mean_units(self._bag(sample)) for sample in samples.tolist()]
+        if not units:
+            return self.weights.score.new_zeros(0)
+        own = (self._rows(samples) * self.weights.table).sum(1)
+        return (torch.stack(units) * self.weights.score).sum(1) + own
+
+    @cached_property
+    def _layer(self) -> HiddenLayer:
+        return HiddenLayer.of(self.weights, self.dtype)
+
+    def _bag(self, sample: int) -> Tensor:
+        return self.patients.bags.bag(sample)
+
+    def _rows(self, samples: IntArray) -> Tensor:
+        table = self.patients.table
+        if table is None:
+            return self.weights.table.new_zeros((samples.size, 0))
+        return table[torch.from_numpy(self.patients.patient[samples])].double()
+
+    def _means(self, samples: IntArray) -> SlideMeans:
+        bags = (self._bag(sample) for sample in samples.tolist())
+        wide = torch.float64 if self.dtype == torch.float64 else torch.float32
+        return slide_means(self._layer, bags, samples.size, wide)
+
+    def _means_by_kernel(self, samples: IntArray) -> SlideMeans | None:
+        """The same by the GPU's own kernel; None where it is not asked for or does not fit."""
+        if self.dtype != torch.bfloat16 or not self.weights.weight.is_cuda:
+            return None
+        from fedcox.models.tile_scorer_kernel import fits, slope_sums
+
+        tiles, index = self.patients.bags.packed(samples)
+        if tiles.features.dtype != torch.float16 or not fits(*self.weights.weight.shape):
+            return None
+        means = slope_sums(
+            tiles.features,
+            tiles.offsets,
+            tiles.sums,
+            index,
+            self.weights.weight.float(),
+            self.weights.bias.float(),
+            self.weights.slope,
+        )
+        return SlideMeans(means.features, means.factor)
+
+
+@dataclass(frozen=True, eq=False)
+class BagPhi(AbstractPhi):
+    """Any module that looks at a slide, with or without the patient's row; one at a time."""
+
+    module: LoadedModule
+    patients: NetworkPatients
+    coarse: bool
+
+    def blocks(self, samples: IntArray) -> Iterator[tuple[slice, ScoredBlock]]:
+        for place, sample in enumerate(samples.tolist()):
+            phi = self._score(sample).reshape(1)
+            yield slice(place, place + 1), GraphBlock(self.module, phi)
+
+    @torch.no_grad()
+    def scores(self, samples: IntArray) -> Tensor:
+        parts = [self._score(sample).double() for sample in samples.tolist()]
+        return torch.stack(parts) if parts else torch.zeros(0, dtype=torch.float64)
+
+    def _score(self, sample: int) -> Tensor:
+        parameter = self.module.parameters[0]
+        bag = self.patients.bags.bag(sample).to(parameter.device, parameter.dtype)
+        table = self.patients.table
+        own = () if table is None else (table[self.patients.patient[sample]],)
+        with _autocast(parameter.device, self.coarse):
+            score = self.module.module(*own, bag)
+        return _one_each(score, 1)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class TablePhi(AbstractPhi):
+    """Any module that looks at rows of a table, many at a time."""
+
+    module: LoadedModule
+    patients: NetworkPatients
+
+    def blocks(self, samples: IntArray) -> Iterator[tuple[slice, ScoredBlock]]:
+        for first in range(0, samples.size, _ROWS):
+            rows = self._rows(samples[first : first + _ROWS])
+            phi = _one_each(self.module.module(rows), rows.shape[0])
+            yield slice(first, first + rows.shape[0]), RowBlock(self.module, phi, rows)
+
+    @torch.no_grad()
+    def scores(self, samples: IntArray) -> Tensor:
+        parts = [block.phi for _, block in self.blocks(samples)]
+        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+
+    def _rows(self, samples: IntArray) -> Tensor:
+        return self.patients.rows[torch.from_numpy(samples)]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBlock:
+    """Scores with the graph that made them; it serves once."""
+
+    module: LoadedModule
+    graph: Tensor
+
+    @property
+    def phi(self) -> Tensor:
+        return self.graph.detach().double()
+
+    def pull(self, slopes: Tensor) -> Tensor:
+        # Of a single number: slopes handed over apart would make torch import sympy.
+        parts = torch.autograd.grad(
+            (self.graph * slopes.to(self.graph.dtype)).sum(),
+            self.module.parameters,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        return torch.cat([part.double().reshape(-1) for part in parts])
+
+    def jacobian(self) -> Tensor:
+        return self.pull(torch.ones_like(self.graph))[None]
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Scores of rows of a table, with the graph that made them."""
+
+    module: LoadedModule
+    graph: Tensor
+    rows: Tensor
+
+    @property
+    def phi(self) -> Tensor:
+        return self.graph.detach().double()
+
+    def pull(self, slopes: Tensor) -> Tensor:
+        return GraphBlock(self.module, self.graph).pull(slopes)
+
+    def jacobian(self) -> Tensor:
+        try:
+            slopes = self._with_own_weights()
+        except RuntimeError:  # a module may do what vmap cannot follow
+            each = [_one_each(self.module.module(row[None]), 1) for row in self.rows]
+            return torch.cat([GraphBlock(self.module, phi).jacobian() for phi in each])
+        return torch.cat([slope.double().flatten(1) for slope in slopes], 1)
+
+    def _with_own_weights(self) -> tuple[Tensor, ...]:
+        """Give each row a copy of the weights: what the sum of all scores says of its copy."""
+        rows = self.rows.shape[0]
+        copies = {
+            name: weight.detach().expand(rows, *weight.shape).clone().requires_grad_()
+            for name, weight in zip(self.module.names, self.module.parameters, strict=True)
+        }
+
+        def score(weights: dict[str, Tensor], row: Tensor) -> Tensor:
+            return _one_each(functional_call(self.module.module, weights, (row[None],)), 1)[0]
+
+        scores = vmap(score)(copies, self.rows)
+        return torch.autograd.grad(
+            scores.sum(), list(copies.values()), allow_unused=True, materialize_grads=True
+        )
+
+
+def _one_each(score: Tensor, samples: int) -> Tensor:
+    if score.numel() != samples:
+        raise WeightsError(
+            f"The network gave {score.numel()} number(s) for {samples} sample(s).",
+            ["It must give one number, the risk, for each."],
+        )
+    return score.reshape(samples)
+
+
+def _autocast(device: torch.device, coarse: bool) -> AbstractContextManager[object]:
+    return torch.autocast(device.type, torch.bfloat16) if coarse else nullcontext()

@@ -1,0 +1,71 @@
+"""What training leaves on disk: network.safetensors, training.json, ledger.jsonl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fedcox.analysis.atomic_file import write_atomically
+from fedcox.analysis.atomic_folder import check_folder, whole_folder
+from fedcox.analysis.slide_model import NETWORK
+from fedcox.analysis.trained_network import TrainedNetwork
+from fedcox.errors import InputError
+from fedcox.reports.number_text import finite
+from fedcox.reports.privacy_ledger import write_ledger
+
+FILES = (NETWORK, "training.json", "ledger.jsonl")
+
+
+def check_model_folder(folder: str | Path, *, overwrite: bool) -> None:
+    """Refuse a folder that exists, before any work is done."""
+    check_folder(
+        folder,
+        overwrite=overwrite,
+        is_ours=lambda path: path.name in FILES and path.is_file(),
+        what="model",
+    )
+
+
+def write_model(
+    network: TrainedNetwork,
+    folder: str | Path,
+    about: Mapping[str, Any],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write the whole folder or nothing of it; `about` goes into training.json."""
+    record = network.record
+    if record is None:
+        raise InputError("Only a network that has just been trained has a training to tell.")
+    check_model_folder(folder, overwrite=overwrite)
+    told = {
+        **about,
+        "centers": list(record.centers),
+        "patients": record.patients,
+        "events": record.events,
+        "intervals": [finite(edge) for edge in network.edges.tolist()],
+        "baseline": [finite(value) for value in network.alpha.tolist()],
+        "epochs": [
+            {
+                **asdict(epoch),
+                "loss": finite(epoch.loss),
+                "validation": finite(epoch.validation),
+            }
+            for epoch in record.epochs
+        ],
+        "best_epoch": record.best,
+        "rounds": record.rounds,
+        "bytes_up": record.bytes_up,
+        "bytes_down": record.bytes_down,
+        "guarantee": None if record.guarantee is None else asdict(record.guarantee),
+        "notices": [asdict(notice) for notice in record.notices],
+        "versions": dict(record.versions),
+    }
+    with whole_folder(folder) as part:
+        network.save(part / NETWORK)
+        text = json.dumps(told, indent=2, allow_nan=False, ensure_ascii=False)
+        write_atomically(part / "training.json", text + "\n")
+        write_ledger(record.ledger, part / "ledger.jsonl")

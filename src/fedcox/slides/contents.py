@@ -1,0 +1,151 @@
+"""What a file of the slides' pipeline holds, in words, and never a patient's value."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedcox.errors import InputError, SlideError, needs_extra
+from fedcox.slides.bag_file import SCHEMA as BAG_SCHEMA
+from fedcox.slides.bag_file import read_bag
+from fedcox.slides.bag_reader import open_bag
+from fedcox.slides.mask_file import read_mask
+from fedcox.slides.slide import open_slide, tells_mpp
+
+_SHOWN = 12
+_LONGEST_TEXT = 100
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What kind of file it is, and its rows of (what, value)."""
+
+    kind: str
+    rows: tuple[tuple[str, str], ...]
+
+
+def contents(path: str | Path) -> Contents:
+    """SlideError where the file is of no known kind, or cannot be read."""
+    file = Path(path)
+    if not file.exists():
+        raise SlideError(f"There is no file {file}.", ["Correct the name."])
+    if file.suffix.lower() == ".safetensors":
+        return _tensors(file)
+    if file.suffix.lower() == ".png":
+        return _mask(file)
+    if file.suffix.lower() in (".h5", ".hdf5", ".npy", ".pt") or not _is_slide(file):
+        return _bag(file)
+    return _slide(file)
+
+
+def _is_slide(file: Path) -> bool:
+    try:
+        import openslide
+    except ImportError as error:
+        raise needs_extra("openslide-python", "slides") from error
+    return openslide.OpenSlide.detect_format(file) is not None or file.suffix.lower() in (
+        ".svs",
+        ".tif",
+        ".tiff",
+        ".ndpi",
+        ".mrxs",
+        ".scn",
+    )
+
+
+def _slide(file: Path) -> Contents:
+    told = tells_mpp(file)
+    with open_slide(file, None if told else 1.0) as slide:
+        width, height = slide.size
+        rows = [("format", slide.vendor), ("pixels", f"{width:,} × {height:,}")]
+        if told:
+            wide, high = width * slide.mpp / 1000, height * slide.mpp / 1000
+            rows += [
+                ("micrometres per pixel", f"{slide.mpp:.4g}"),
+                ("size", f"{wide:.2f} × {high:.2f} mm"),
+            ]
+        else:
+            rows += [("micrometres per pixel", "not told; the steps need --assume-mpp")]
+        levels = ", ".join(f"{factor:.4g}" for factor in slide.level_downsamples)
+        beside = ", ".join(slide.associated) or "none"
+        rows += [("levels, times smaller", levels), ("pictures beside the scan", beside)]
+    return Contents("slide", tuple(rows))
+
+
+def _mask(file: Path) -> Contents:
+    tissue, settings = read_mask(file)
+    height, width = tissue.region.pixels.shape
+    share = float(tissue.region.pixels.mean())
+    rows = [
+        ("slide, pixels", f"{tissue.size[0]:,} × {tissue.size[1]:,}"),
+        ("slide, micrometres per pixel", f"{tissue.mpp:.4g}"),
+        ("mask, pixels", f"{width:,} × {height:,}"),
+        ("mask, micrometres per pixel", f"{tissue.mpp * tissue.region.downsample:.4g}"),
+        ("tissue", f"{tissue.mm2:.2f} mm², {share:.0%} of the slide"),
+        ("found by", str(settings.get("method", "unknown"))),
+    ]
+    return Contents("tissue mask", tuple(rows))
+
+
+def _bag(file: Path) -> Contents:
+    if _is_tiles(file):
+        return _tiles(file)
+    bag = open_bag(file)
+    tiles, features = bag.features.shape
+    places = "known" if bag.coords is not None else f"not known: {bag.no_coords}"
+    rows = [
+        ("layout", bag.layout),
+        ("tiles", f"{tiles:,}"),
+        ("features per tile", f"{features:,}"),
+        ("encoder", bag.encoder or "not told"),
+        ("reduced", f"by reducer {bag.reducer_sha256[:12]}" if bag.reducer_sha256 else "no"),
+        ("places of tiles", places),
+        ("slide, micrometres per pixel", "not told" if bag.mpp is None else f"{bag.mpp:.4g}"),
+    ]
+    return Contents("features of a slide's tiles", tuple(rows))
+
+
+def _is_tiles(file: Path) -> bool:
+    """Of ours, and not yet embedded."""
+    try:
+        return read_bag(file).facts.stage == "tiles"
+    except InputError:
+        return False
+
+
+def _tiles(file: Path) -> Contents:
+    bag = read_bag(file)
+    facts = bag.facts
+    rows = [
+        ("schema", BAG_SCHEMA),
+        ("tiles drawn", f"{bag.shape[0]:,}"),
+        ("tiles with tissue", f"{facts.n_tissue_tiles or 0:,}"),
+        ("a tile", f"{facts.tile_um or 0:g} micrometres, {facts.tile_px} pixels"),
+        ("slide, micrometres per pixel", f"{facts.mpp or 0:.4g}"),
+        ("seed", str(facts.seed)),
+    ]
+    return Contents("places of a slide's tiles, no features yet", tuple(rows))
+
+
+def _tensors(file: Path) -> Contents:
+    """A reducer, a network, a U-Net: names and shapes, not numbers."""
+    try:
+        with file.open("rb") as opened:
+            (length,) = struct.unpack("<Q", opened.read(8))
+            header = json.loads(opened.read(min(length, file.stat().st_size)))
+        about = header.pop("__metadata__", {})
+        shapes = {name: (part["dtype"], part["shape"]) for name, part in header.items()}
+    except (ValueError, struct.error, KeyError, TypeError, AttributeError) as error:
+        raise SlideError(f"{file.name} is not a safetensors file, or is cut off.") from error
+    rows = [(name, _short(text)) for name, text in sorted(about.items())]
+    for name, (dtype, shape) in list(shapes.items())[:_SHOWN]:
+        rows.append((name, f"{dtype} {' × '.join(str(side) for side in shape) or 'scalar'}"))
+    if len(shapes) > _SHOWN:
+        rows.append(("…", f"{len(shapes) - _SHOWN:,} more"))
+    return Contents("weights", tuple(rows))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"

@@ -1,0 +1,169 @@
+"""Frozen networks that turn tiles into features: which there are, and how they are asked.
+
+Batches always have the same size; the last of a slide is filled up with black tiles. So a
+tile's features depend on the slide alone: not on which slides were done before, nor on how
+many processes read them.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcox.errors import InputError, needs_extra
+
+if TYPE_CHECKING:
+    from fedcox.slides.resnet_weights import ResNetWeights
+
+Tiles: TypeAlias = NDArray[np.uint8]
+"""(batch, tile_px, tile_px, 3), red, green, blue."""
+
+Features: TypeAlias = NDArray[np.float32]
+"""(batch, features)."""
+
+#: Of ImageNet's photographs, red, green and blue, from 0 to 1; tiles are normalised by them.
+MEAN = (0.485, 0.456, 0.406)
+SPREAD = (0.229, 0.224, 0.225)
+
+Device: TypeAlias = Literal["cpu", "cuda"]
+Precision: TypeAlias = Literal["float32", "bfloat16"]
+
+
+class AbstractPending(ABC):
+    """Features of a batch that was handed to an encoder."""
+
+    @abstractmethod
+    def features(self) -> Features:
+        """Wait for them; from then on the batch's tiles may be overwritten."""
+
+
+class Ready(AbstractPending):
+    """Features that are there at once."""
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+
+    def features(self) -> Features:
+        return self._features
+
+
+class AbstractEncoder(ABC):
+    """A frozen network; `submit` may return before it has finished.
+
+    `in_flight` is how many batches may be handed over before the first one's features are
+    taken, in the order in which they came.
+    """
+
+    in_flight: int = 1
+    notes: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As it stands in the files of features."""
+
+    @property
+    @abstractmethod
+    def sha256(self) -> str:
+        """Of the weights: equal where the features may be used together."""
+
+    @property
+    @abstractmethod
+    def precision(self) -> str:
+        """The numbers it computes with."""
+
+    @abstractmethod
+    def submit(self, tiles: Tiles) -> AbstractPending:
+        """Hand over a batch; leave the tiles as they are until the features are there."""
+
+    @contextmanager
+    def reads_from(self, memory: Tiles) -> Iterator[None]:
+        """Prepare memory that batches will lie in, for as long as the block lasts."""
+        yield
+
+
+def load_encoder(
+    *,
+    weights: str | Path | None = None,
+    onnx: str | Path | None = None,
+    untrained: int | None = None,
+    device: Device = "cpu",
+    precision: Precision | None = None,
+) -> AbstractEncoder:
+    """ResNet-50 with weights from a file or untrained by seed, or a network in an ONNX file.
+
+    `precision` is bfloat16 on CUDA and on processors that compute with it, else float32,
+    unless it is given; an ONNX file brings its own.
+    """
+    given = [one for one in (weights, onnx, untrained) if one is not None]
+    if len(given) != 1:
+        raise InputError(
+            "Which network is to encode the tiles?",
+            ["Give one of: a file of weights, an ONNX file, or a seed for an untrained one."],
+        )
+    if onnx is not None:
+        from fedcox.slides.onnx_encoder import OnnxEncoder
+
+        return OnnxEncoder(onnx, device)
+    _check_device(device)
+    checked = _resnet_weights(weights, untrained)
+    name = "resnet50" if untrained is None else f"resnet50 (untrained, seed {untrained})"
+    if device == "cuda":
+        from fedcox.slides.cuda_encoder import CudaResNetEncoder
+
+        return CudaResNetEncoder(checked, name, precision or "bfloat16")
+    from fedcox.slides.cpu_encoder import CpuResNetEncoder
+
+    return CpuResNetEncoder(checked, name, precision or processor_precision())
+
+
+def _check_device(device: Device) -> None:
+    try:
+        import torch
+    except ImportError as error:
+        raise needs_extra("torch", "slides") from error
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            "torch finds no CUDA device here.", ["Say --device cpu, or install its driver."]
+        )
+
+
+def _resnet_weights(weights: str | Path | None, untrained: int | None) -> ResNetWeights:
+    from fedcox.slides.resnet import untrained_weights
+    from fedcox.slides.resnet_weights import fitting_weights, read_weights
+
+    if weights is not None:
+        return read_weights(weights)
+    if untrained is None or untrained < 0:
+        raise InputError("The seed must be 0 or more.")
+    return fitting_weights(untrained_weights(untrained))
+
+
+def processor_precision() -> Precision:
+    """bfloat16 where the processor multiplies it itself; else it is slower than float32."""
+    try:
+        told = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "float32"
+    flags = next((line for line in told.splitlines() if line.startswith("flags")), "").split()
+    return "bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"
+
+
+def usual_batch(device: Device) -> int:
+    """Tiles at once that keep a device busy without much memory."""
+    return 256 if device == "cuda" else 32
+
+
+def usual_readers(device: Device) -> int:
+    """Processes that read slides: a processor's own network takes the cores itself."""
+    if device == "cpu":
+        return 1
+    own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return max(1, (len(own) or os.cpu_count() or 1) - 1)

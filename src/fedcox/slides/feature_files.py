@@ -1,0 +1,139 @@
+"""Read tile features from files of HDF5, numpy or torch; nothing in them is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcox.errors import SlideError, needs_extra
+from fedcox.survival.bags import TileFeatures
+
+
+def unusable(path: Path, *faults: str) -> SlideError:
+    """What to say about a file of features."""
+    return SlideError(f"Cannot use the features in {path.name}.", faults)
+
+
+@contextmanager
+def opened_hdf5(path: Path) -> Iterator[Any]:
+    """An HDF5 file for reading; SlideError where it is none, or cut off."""
+    try:
+        import h5py
+    except ImportError:
+        raise needs_extra("h5py", "slides") from None
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise unusable(path, f"It is no whole HDF5 file: {error}.") from None
+    with file:
+        try:
+            yield file
+        except OSError as error:
+            raise unusable(path, f"It cannot be read to its end: {error}.") from None
+
+
+def table_shape(path: Path, shape: tuple[int, ...]) -> tuple[int, int]:
+    """(tiles, features) of an array with at least one of each.
+
+    An array of one bag in front, (1, tiles, features), counts as the bag.
+    """
+    found = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+    if len(found) != 2:
+        raise unusable(path, f"Features have the shape {shape}; (tiles, features) is needed.")
+    tiles, features = found
+    if not tiles:
+        raise unusable(path, "There is no tile in it.")
+    if not features:
+        raise unusable(path, "Tiles have no features.")
+    return int(tiles), int(features)
+
+
+def checked_features(array: NDArray[Any], path: Path) -> TileFeatures:
+    """Features as half or single floats, all of them finite."""
+    if not np.issubdtype(array.dtype, np.floating):
+        raise unusable(path, f"Features are of type {array.dtype}; numbers are needed.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = array if array.dtype == np.float16 else array.astype(np.float32, copy=False)
+        # One sum is far quicker than a look at each number, and not finite just when one is
+        # not: sums of finite features stay below 1e30.
+        sound = bool(np.isfinite(found.sum(dtype=np.float32)))
+        if not sound:
+            bad = int(np.count_nonzero(~np.isfinite(found).all(axis=1)))
+            if bad:
+                raise unusable(
+                    path,
+                    f"{bad} of {len(found)} tiles have features that are not finite. Embed "
+                    "the slide anew.",
+                )
+    return np.ascontiguousarray(found)
+
+
+@dataclass(frozen=True)
+class Hdf5Features:
+    """A dataset of an HDF5 file."""
+
+    path: Path
+    dataset: str
+    shape: tuple[int, int]
+
+    def read(self) -> TileFeatures:
+        with opened_hdf5(self.path) as file:
+            array = file[self.dataset][()]
+        return checked_features(np.asarray(array).reshape(self.shape), self.path)
+
+
+@dataclass(frozen=True)
+class NumpyFeatures:
+    """An array of numpy's, from column `first` on."""
+
+    path: Path
+    shape: tuple[int, int]
+    first: int = 0
+
+    def read(self) -> TileFeatures:
+        return checked_features(numpy_array(self.path)[:, self.first :], self.path)
+
+
+@dataclass(frozen=True)
+class TorchFeatures:
+    """A tensor of torch's."""
+
+    path: Path
+    shape: tuple[int, int]
+
+    def read(self) -> TileFeatures:
+        return checked_features(torch_array(self.path).reshape(self.shape), self.path)
+
+
+def numpy_array(path: Path, name: str | None = None) -> NDArray[Any]:
+    """An array that numpy saved; `name` is its name in an archive of several."""
+    try:
+        found = np.load(path, mmap_mode=None if name else "r", allow_pickle=False)
+        return np.asarray(found if name is None else found[name])
+    except KeyError:
+        raise unusable(path, f"There is no array '{name}' in it.") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise unusable(path, f"It is no whole array of numpy's: {error}.") from None
+
+
+def torch_array(path: Path) -> NDArray[Any]:
+    """The one tensor in a file of torch's; a file that holds anything else is not read."""
+    try:
+        import torch
+    except ImportError:
+        raise needs_extra("torch", "slides") from None
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds, among them pickle's own
+        kind = type(error).__name__
+        raise unusable(path, f"It is no file of torch's with tensors alone ({kind}).") from None
+    if not isinstance(found, torch.Tensor):
+        raise unusable(path, f"It holds a {type(found).__name__}; one tensor is needed.")
+    dense = found.float() if found.dtype == torch.bfloat16 else found
+    return dense.detach().numpy()

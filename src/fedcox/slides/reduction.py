@@ -1,0 +1,191 @@
+"""The thousands of features of a tile become a few hundred, by a linear map.
+
+The paper's linear autoencoder has no bias, so that its best solution is known: the leading
+eigenvectors of the sum of x xᵀ over tiles, uncentred. Features of a centred principal component
+analysis, applied without the mean, are another thing and reconstruct far worse.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from fedcox.errors import InputError, WeightsError, needs_extra
+from fedcox.slides.whole_file import whole_file
+from fedcox.survival.bags import TileFeatures
+from fedcox.survival.cohort import FloatArray
+
+SCHEMA = "fedcox-reducer-1"
+Method: TypeAlias = Literal["pca", "adam"]
+_BLOCK = 4096  # tiles that are reduced at a time
+
+
+@dataclass(frozen=True)
+class ReducerFacts:
+    """Where a reducer comes from.
+
+    `error` is the part of the features' sum of squares over the tiles it was fitted on that
+    cannot be reconstructed. `settings` is a digest of all that the fit depended on, for
+    whoever asks whether it must be done anew.
+    """
+
+    method: Method = "pca"
+    tiles: int = 0
+    patients: int = 0
+    error: float = 0.0
+    whitened: bool = False
+    encoder: str = ""
+    encoder_sha256: str = ""
+    settings: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Reducer:
+    """A linear map from an encoder's features to few.
+
+    `components` (features, size) has a column for each new feature, and `scales` (size,) the
+    root of its mean square over the tiles of the fit. Where the map is whitened it divides by
+    them. `sha256` names the map: two with the same give the same numbers.
+    """
+
+    components: FloatArray
+    scales: FloatArray
+    facts: ReducerFacts
+    sha256: str = field(init=False)
+    _matrix: NDArray[np.float32] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        columns = self.components / self.scales if self.facts.whitened else self.components
+        matrix = np.ascontiguousarray(columns, dtype=np.float32)
+        told = f"{matrix.shape} {self.facts.encoder} {self.facts.encoder_sha256}"
+        hasher = sha256(told.encode())
+        hasher.update(matrix.data)
+        object.__setattr__(self, "_matrix", matrix)
+        object.__setattr__(self, "sha256", hasher.hexdigest())
+
+    @property
+    def features(self) -> int:
+        return int(self.components.shape[0])
+
+    @property
+    def size(self) -> int:
+        return int(self.components.shape[1])
+
+    def apply(self, features: TileFeatures) -> NDArray[np.float32]:
+        """(tiles, size), in single precision whatever the features are kept in."""
+        if features.shape[1] != self.features:
+            raise InputError(
+                f"Tiles have {features.shape[1]} features, and the reducer was fitted on "
+                f"{self.features}.",
+                ["Use features of the encoder that it was fitted on."],
+            )
+        reduced = np.empty((len(features), self.size), dtype=np.float32)
+        for start in range(0, len(features), _BLOCK):
+            block = features[start : start + _BLOCK].astype(np.float32, copy=False)
+            np.matmul(block, self._matrix, out=reduced[start : start + _BLOCK])
+        return reduced
+
+
+def reducer_from_moments(
+    second: FloatArray, tiles: int, size: int, facts: ReducerFacts | None = None
+) -> Reducer:
+    """The best linear autoencoder without bias, from `second`, the sum of x xᵀ over tiles.
+
+    The columns are orthonormal, by falling mean square, and the largest number of each is
+    positive. Tiles and error of the facts are filled in here.
+    """
+    width = len(second)
+    check_size(size, width)
+    if not np.isfinite(second).all():
+        raise InputError("The second moments of the features are not finite.")
+    total = float(np.trace(second))
+    if not total > 0:
+        raise InputError("All features are zero; there is nothing to reduce.")
+    values, vectors = eigh(second, subset_by_index=[width - size, width - 1])
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
+    components = vectors * np.sign(largest)
+    scales = np.sqrt(values / tiles)
+    given = facts or ReducerFacts()
+    if given.whitened:
+        _check_rank(values, width)
+    error = max(1.0 - float(values.sum()) / total, 0.0)
+    filled = replace(given, method="pca", tiles=tiles, error=error)
+    return Reducer(np.ascontiguousarray(components), scales, filled)
+
+
+def check_size(size: int, features: int) -> None:
+    """InputError where so many features cannot be made of these."""
+    if not 1 <= size <= features:
+        raise InputError(
+            f"{features} features cannot be reduced to {size}.",
+            [f"Choose a size from 1 to {features}."],
+        )
+
+
+def _check_rank(values: FloatArray, width: int) -> None:
+    """What is only rounding must not be divided by its size."""
+    rank = int(np.count_nonzero(values > values[0] * width * np.finfo(np.float32).eps))
+    if rank < values.size:
+        raise InputError(
+            f"The tiles vary in {rank} directions only, too few to whiten {values.size}.",
+            [f"Reduce to at most {rank}, or do not whiten."],
+        )
+
+
+def write_reducer(path: str | Path, reducer: Reducer) -> None:
+    """As safetensors, whole or not at all."""
+    try:
+        from safetensors.numpy import save_file
+    except ImportError:
+        raise needs_extra("safetensors", "slides") from None
+    told = {"schema": SCHEMA, **asdict(reducer.facts)}
+    with whole_file(path) as part:
+        save_file(
+            {"components": reducer.components, "scales": reducer.scales},
+            part,
+            metadata={"fedcox": json.dumps(told, sort_keys=True)},
+        )
+
+
+def read_reducer(path: str | Path) -> Reducer:
+    """A reducer that `write_reducer` wrote; WeightsError where it is none."""
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:
+        raise needs_extra("safetensors", "slides") from None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            told = json.loads((file.metadata() or {})["fedcox"])
+            components, scales = file.get_tensor("components"), file.get_tensor("scales")
+        if told.pop("schema") != SCHEMA:
+            raise _no_reducer(path, f"It is not of the schema {SCHEMA}.")
+        facts = ReducerFacts(**told)
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise _no_reducer(path, f"{type(error).__name__}: {error}.") from None
+    fitting = components.ndim == 2 and scales.shape == components.shape[1:]
+    if not fitting or not _sound(components, scales):
+        raise _no_reducer(path, "Its numbers are not those of a linear map.")
+    return Reducer(components, scales, facts)
+
+
+def _sound(components: FloatArray, scales: FloatArray) -> bool:
+    double = components.dtype == np.float64 and scales.dtype == np.float64
+    return double and bool(np.isfinite(components).all() and np.isfinite(scales).all())
+
+
+def _no_reducer(path: str | Path, fault: str) -> WeightsError:
+    return WeightsError(f"There is no reducer in {path}.", [fault])
+
+
+def settings_digest(settings: Mapping[str, object]) -> str:
+    """What a fit depended on, as one short text."""
+    return sha256(json.dumps(dict(settings), sort_keys=True).encode()).hexdigest()

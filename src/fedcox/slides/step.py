@@ -1,0 +1,257 @@
+"""How a step goes through the slides of a folder: what is done, what is left, what failed.
+
+A step makes one file per slide. A file that is there, opens, and was made with the same
+settings is kept; any other is made anew. A slide that cannot be used is named in failures.csv,
+and the others go on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Literal, Protocol, TypeAlias
+
+from fedcox.errors import SlideError
+from fedcox.slides.claim import claimed
+from fedcox.slides.failures import reason_of, write_failures
+
+Settings: TypeAlias = Mapping[str, str | int | float | None]
+"""What a slide's file depends on; written into it as JSON, and compared."""
+
+
+class SlideRow(Protocol):
+    """A slide as a manifest names it."""
+
+    @property
+    def slide_id(self) -> str: ...
+
+    @property
+    def path(self) -> Path | None: ...
+
+
+class AbstractStepFiles(ABC):
+    """Which file a step makes of a slide, and what that file depends on."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The command's name, as in failures.csv."""
+
+    @abstractmethod
+    def target(self, slide_id: str, work: Path) -> Path:
+        """The file that the step makes of a slide."""
+
+    @abstractmethod
+    def settings(self, slide: SlideRow, work: Path) -> Settings:
+        """What the file depends on: options, and the digest of the file before it."""
+
+    @abstractmethod
+    def kept_settings(self, target: Path) -> Settings | None:
+        """The settings inside a finished file; nothing where it does not open."""
+
+
+class AbstractStep(AbstractStepFiles):
+    """One step of the way from slide to score, for one slide at a time.
+
+    What cannot be used is a SlideError and concerns one slide; any other error ends the step.
+    """
+
+    @abstractmethod
+    def make(self, slide: SlideRow, work: Path, tick: Callable[[int], None]) -> int:
+        """Write the file whole and tell its tiles; `tick` takes more tiles as they are done."""
+
+
+Outcome: TypeAlias = Literal["started", "working", "made", "redone", "kept", "failed", "busy"]
+
+
+@dataclass(frozen=True)
+class StepProgress:
+    """Where a step stands after something happened to a slide.
+
+    `kept` counts slides that were done before; `tiles` and `seconds` are of this run.
+    """
+
+    slide_id: str
+    outcome: Outcome
+    done: int
+    total: int
+    kept: int
+    tiles: int
+    seconds: float
+    reason: str = ""
+
+    @property
+    def tiles_per_second(self) -> float:
+        return self.tiles / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the pace so far; unknown before the first slide of this run is done."""
+        made = self.done - self.kept
+        return self.seconds / made * (self.total - self.done) if made > 0 else None
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """What became of each slide: those made, and those kept, failed, or left to another."""
+
+    made: tuple[str, ...] = ()
+    redone: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    busy: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    tiles: int = 0
+    seconds: float = 0.0
+
+
+Watch: TypeAlias = Callable[[StepProgress], None]
+
+
+def run_step(
+    step: AbstractStep,
+    slides: Sequence[SlideRow],
+    work: Path,
+    watch: Watch = lambda _: None,
+) -> StepOutcome:
+    """Make the file of every slide that needs one, one by one, and write failures.csv."""
+    run = StepRun(step, work, watch, len(slides))
+    try:
+        for slide in [slide for slide in slides if not run.is_kept(slide)]:
+            if run.begin(slide):
+                _make(step, slide, work, run)
+    finally:
+        run.close()
+    return run.outcome()
+
+
+def _make(step: AbstractStep, slide: SlideRow, work: Path, run: StepRun) -> None:
+    try:
+        tiles = step.make(slide, work, lambda more: run.tick(slide, more))
+    except SlideError as error:
+        run.fail(slide, error)
+    else:
+        run.finish(slide, tiles)
+
+
+class StepRun:
+    """One pass over the slides, and where it stands; several slides may be under way at once.
+
+    First every slide goes through `is_kept`; then each of the others is begun, and finished or
+    failed. At the end, also after an error, `close`.
+    """
+
+    def __init__(self, step: AbstractStepFiles, work: Path, watch: Watch, total: int) -> None:
+        self._step, self._work, self._watch, self._total = step, work, watch, total
+        self._begun = monotonic()
+        self._became: dict[str, Outcome] = {}
+        self._failed: dict[str, str] = {}
+        self._tiles: dict[str, int] = {}
+        self._anew: set[str] = set()
+        self._claims: dict[str, ExitStack] = {}
+
+    def is_kept(self, slide: SlideRow) -> bool:
+        """Nothing is to be done: it was before, or it lacks what it takes to begin."""
+        try:
+            wanted = self._step.settings(slide, self._work)
+        except SlideError as error:
+            self._failed[slide.slide_id] = reason_of(error)
+            self._settle(slide, "failed")
+            return True
+        target = self._target(slide)
+        kept = self._step.kept_settings(target) if target.exists() else None
+        if kept is None or dict(kept) != dict(wanted):
+            return False
+        self._settle(slide, "kept")
+        return True
+
+    def begin(self, slide: SlideRow) -> bool:
+        """Whether the slide is ours to work on now; it is, until it is finished or failed."""
+        target = self._target(slide)
+        with ExitStack() as stack:
+            if not stack.enter_context(claimed(target)):
+                self._settle(slide, "busy")
+                return False
+            if self.is_kept(slide):  # another process has finished it meanwhile
+                return False
+            if target.exists():
+                self._anew.add(slide.slide_id)
+            self._claims[slide.slide_id] = stack.pop_all()
+        self._tell(slide, "started")
+        return True
+
+    def tick(self, slide: SlideRow, tiles: int) -> None:
+        """So many tiles more are done."""
+        self._tiles[slide.slide_id] = self._tiles.get(slide.slide_id, 0) + tiles
+        self._tell(slide, "working")
+
+    def finish(self, slide: SlideRow, tiles: int) -> None:
+        """The slide's file is in its place, with so many tiles in all."""
+        self._tiles[slide.slide_id] = tiles
+        self._settle(slide, "redone" if slide.slide_id in self._anew else "made")
+
+    def fail(self, slide: SlideRow, error: SlideError) -> None:
+        """The slide cannot be used; the others go on."""
+        # What is there was made with other settings: nothing may go on with it.
+        self._target(slide).unlink(missing_ok=True)
+        self._tiles.pop(slide.slide_id, None)
+        self._failed[slide.slide_id] = reason_of(error)
+        self._settle(slide, "failed")
+
+    def close(self) -> None:
+        """Give back the slides that are under way."""
+        for slide_id in list(self._claims):
+            self._claims.pop(slide_id).close()
+
+    def outcome(self) -> StepOutcome:
+        """What became of each slide, also written to failures.csv."""
+        settled = [slide for slide, became in self._became.items() if became != "busy"]
+        write_failures(self._work, self._step.name, self._failed, settled)
+        return StepOutcome(
+            made=self._those("made"),
+            redone=self._those("redone"),
+            kept=self._those("kept"),
+            busy=self._those("busy"),
+            failed=dict(self._failed),
+            tiles=sum(self._tiles.values()),
+            seconds=monotonic() - self._begun,
+        )
+
+    def _those(self, which: str) -> tuple[str, ...]:
+        return tuple(slide for slide, became in self._became.items() if became == which)
+
+    def _target(self, slide: SlideRow) -> Path:
+        return self._step.target(slide.slide_id, self._work)
+
+    def _settle(self, slide: SlideRow, outcome: Outcome) -> None:
+        self._became[slide.slide_id] = outcome
+        if slide.slide_id in self._claims:
+            self._claims.pop(slide.slide_id).close()
+        self._tell(slide, outcome)
+
+    def _tell(self, slide: SlideRow, outcome: Outcome) -> None:
+        kept = sum(became == "kept" for became in self._became.values())
+        self._watch(
+            StepProgress(
+                slide.slide_id,
+                outcome,
+                len(self._became),
+                self._total,
+                kept,
+                sum(self._tiles.values()),
+                monotonic() - self._begun,
+                self._failed.get(slide.slide_id, ""),
+            )
+        )
+
+
+def slide_file(slide: SlideRow) -> Path:
+    """The slide's own file, which a step needs; SlideError where it is missing."""
+    if slide.path is None:
+        raise SlideError("The manifest names no file for this slide.", ["Fill in its path."])
+    if not slide.path.exists():
+        raise SlideError(f"There is no file {slide.path}.", ["Correct the manifest's path."])
+    return slide.path

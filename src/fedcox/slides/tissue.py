@@ -1,0 +1,124 @@
+"""Where on a slide there is tissue.
+
+Stained tissue is coloured and glass is not: Otsu's threshold of the saturation tells them
+apart. Pen marks are coloured too and count as tissue; blurred regions and folds are not told
+from the rest. A slide that is tissue from edge to edge has no glass to be told from: Otsu's
+threshold then divides pale tissue from dark.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from fedcox.slides.slide import Pixels
+
+Mask: TypeAlias = NDArray[np.bool_]
+"""(height, width), true where there is tissue."""
+
+# Glass with the noise of JPEG stays below; the palest stains are above.
+_LEAST_SATURATION = 14
+# The scanner's black border: the saturation of so dark a pixel is noise.
+_BLACK = 25
+_MEDIAN = 5
+
+
+class AbstractTissueFinder(ABC):
+    """A way to find tissue in a picture of a whole slide."""
+
+    @property
+    @abstractmethod
+    def mpp(self) -> float:
+        """Micrometres per pixel of the picture that it needs."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> Mapping[str, str | float]:
+        """What the mask depends on."""
+
+    @abstractmethod
+    def find(self, rgb: Pixels) -> Mask:
+        """(height, width) of a picture (height, width, 3)."""
+
+
+@dataclass(frozen=True)
+class OtsuTissue(AbstractTissueFinder):
+    """Otsu's threshold of the saturation, at `um_per_px` micrometres per pixel."""
+
+    um_per_px: float = 8.0
+
+    @property
+    def mpp(self) -> float:
+        return self.um_per_px
+
+    @property
+    def settings(self) -> Mapping[str, str | float]:
+        return {"method": "otsu", "mask_mpp": self.um_per_px}
+
+    def find(self, rgb: Pixels) -> Mask:
+        return tissue_by_otsu(rgb)
+
+
+def tissue_by_otsu(rgb: Pixels) -> Mask:
+    """True where the saturation, after a small median, is above Otsu's threshold.
+
+    Of a picture without any colour nothing is true.
+    """
+    smooth = ndimage.median_filter(saturation(rgb), size=_MEDIAN, mode="nearest")
+    return np.asarray(smooth > max(otsu_threshold(smooth), _LEAST_SATURATION))
+
+
+def saturation(rgb: Pixels) -> NDArray[np.uint8]:
+    """Of HSV, from 0 to 255; 0 for what is nearly black."""
+    most = rgb.max(axis=2).astype(np.int32)
+    least = rgb.min(axis=2)
+    share = (255 * (most - least)) // np.maximum(most, 1)
+    return np.where(most < _BLACK, 0, share).astype(np.uint8)
+
+
+def otsu_threshold(values: NDArray[np.uint8]) -> int:
+    """The largest value of the lower class, where the classes' means differ most.
+
+    Maximises the variance between the classes (Otsu 1979).
+    """
+    count = np.bincount(values.ravel(), minlength=256).astype(np.float64)
+    level = np.arange(256)
+    below = count.cumsum()
+    above = below[-1] - below
+    summed = (count * level).cumsum()
+    both = (below > 0) & (above > 0)
+    if not both.any():
+        return 255  # one value only
+    gap = np.zeros(256)
+    gap[both] = summed[both] / below[both] - (summed[-1] - summed[both]) / above[both]
+    return int(np.argmax(below * above * gap**2))
+
+
+def without_specks_and_holes(mask: Mask, mpp: float, speck_um2: float, hole_um2: float) -> Mask:
+    """Holes smaller than `hole_um2` are filled, then pieces smaller than `speck_um2` dropped.
+
+    `mpp` is that of the mask. Pieces touch at corners too, holes at edges only.
+    """
+    filled = mask | _small(~mask, hole_um2 / mpp**2, np.array(_CROSS), border=False)
+    return filled & ~_small(filled, speck_um2 / mpp**2, np.ones((3, 3), int), border=True)
+
+
+_CROSS = ((0, 1, 0), (1, 1, 1), (0, 1, 0))
+
+
+def _small(mask: Mask, pixels: float, touching: NDArray[np.int_], *, border: bool) -> Mask:
+    """The pieces of fewer pixels; those at the picture's border only where `border`."""
+    label, pieces = ndimage.label(mask, touching)
+    small = np.bincount(label.ravel(), minlength=pieces + 1) < pixels
+    small[0] = False
+    if not border:
+        # Glass that reaches the edge is no hole, however little of it there is.
+        for edge in (label[0], label[-1], label[:, 0], label[:, -1]):
+            small[edge] = False
+    return np.asarray(small[label])

@@ -1,0 +1,85 @@
+"""The baseline that goes with a trained network: fitted again, without weights, θ fixed.
+
+Weights shift every hazard, and a training that ends by the clock leaves the baseline where it
+is. With the network as it is, the loss is a sum of convex functions of one α each, so Newton's
+method on all of them at once is Newton's method on each.
+
+With the logit link weights shift hazards and little else. With the complementary log-log link
+they also flatten risks, since weighted events are no events of such a model; there one factor
+of all risks is fitted with the baseline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.federation.batch import PatientBatch
+from fedcox.federation.network_setting import NetworkSetting
+from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
+from fedcox.federation.query import Federation
+from fedcox.solvers.newton import Newton
+from fedcox.solvers.solver import Problem, full_curvature
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.derivatives import Derivatives, Detail
+
+_ROUNDS = 50
+#: A step this short moves no hazard in any digit that is shown.
+_CLOSE = 1e-9
+#: Far from the optimum the curvature of logits vanishes, and a step would lead to nowhere.
+_LONGEST = 2.0
+
+
+def refitted_baseline(
+    federation: Federation,
+    setting: NetworkSetting,
+    theta: FloatArray,
+    alpha: FloatArray,
+    slope: float = 1.0,
+) -> FloatArray:
+    """α at the optimum of the loss without weights, from `alpha` on; one round a step."""
+    loss = _ScoredLoss(setting, theta)
+    here, factor = np.array(alpha), np.array([slope])
+    for _ in range(_ROUNDS):
+        found = loss(federation, here.copy(), factor, Detail.DIAGONAL)
+        curvature = full_curvature(found).alpha
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            step = np.where(found.alpha == 0.0, 0.0, found.alpha / curvature)
+        step = np.clip(np.nan_to_num(step, nan=0.0), -_LONGEST, _LONGEST)
+        here -= step
+        if float(np.abs(step).max(initial=0.0)) < _CLOSE:
+            break
+    return here
+
+
+def rescaled_baseline(
+    federation: Federation, setting: NetworkSetting, theta: FloatArray, alpha: FloatArray
+) -> tuple[FloatArray, float]:
+    """α, and the factor of all risks that goes best with it, without weights."""
+    start = refitted_baseline(federation, setting, theta, alpha)
+    loss, one, none = _ScoredLoss(setting, theta), np.ones(1), np.zeros(1)
+    found = Newton().minimise(federation, Problem(loss, start, one, none, 1, 1.0))
+    slope = float(found.beta[0])
+    if np.isfinite(slope) and slope > 0.0:
+        return found.alpha, slope
+    # Risks that say nothing, or the contrary, on these very patients: one curve for all.
+    return refitted_baseline(federation, setting, theta, start, 0.0), 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoredLoss:
+    """−log L of the model whose one covariate is the network's risk."""
+
+    setting: NetworkSetting
+    theta: FloatArray
+
+    def __call__(
+        self,
+        federation: Federation,
+        alpha: FloatArray,
+        beta: FloatArray,
+        detail: Detail,
+        batch: PatientBatch | None = None,
+    ) -> Derivatives:
+        return federation.ask(BaselineSlopesAt(self.setting, self.theta, alpha, beta, detail))

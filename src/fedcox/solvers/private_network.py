@@ -1,0 +1,121 @@
+"""Training of a network on noised sums: one that no single patient can be read from.
+
+Every round spends a part of the privacy budget, so their number is fixed beforehand and nothing
+else is asked: no counts, no loss, no validation. The unit is the patient, with all slides.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.errors import InputError
+from fedcox.federation.queries.clipped_network_gradient import ClippedNetworkGradientAt
+from fedcox.federation.query import Federation
+from fedcox.privacy.accountant import noise_multiplier_for
+from fedcox.privacy.release import GaussianRelease
+from fedcox.solvers.cooling import cooled
+from fedcox.solvers.network_solver import (
+    AbstractNetworkSolver,
+    Checkpoint,
+    EpochLoss,
+    NetworkProblem,
+    NetworkSolution,
+    NetworkStep,
+    NetworkWatcher,
+)
+from fedcox.survival.descent import GradientDescent
+
+
+@dataclass(frozen=True)
+class PrivateNetwork(AbstractNetworkSolver):
+    """`steps` rounds of gradient descent on noised sums of patients' clipped gradients.
+
+    All rounds together spend `epsilon` at `delta`. `patients` is about how many take part in
+    all centers, a public number such as the planned size of the study. A patient's gradient, θ
+    and α together, is clipped to length `clip`. With `sampling_rate` below one every round is
+    over patients drawn in secret. The learning rate is cooled to zero over the second half.
+    """
+
+    patients: int
+    epsilon: float
+    delta: float
+    steps: int = 100
+    clip: float = 1.0
+    sampling_rate: float = 1.0
+    learning_rate: float = 0.3
+
+    def __post_init__(self) -> None:
+        positive = ("patients", "epsilon", "steps", "clip", "learning_rate")
+        faults = [
+            f"{name} is {getattr(self, name)}; it must be above 0."
+            for name in positive
+            if not getattr(self, name) > 0
+        ]
+        for name in ("delta", "sampling_rate"):
+            if not 0 < getattr(self, name) <= 1:
+                faults.append(f"{name} is {getattr(self, name)}; it must be above 0, up to 1.")
+        if faults:
+            raise InputError("A network cannot be trained under noise like this.", faults)
+
+    def release(self, fewest_centers: int | None = None) -> GaussianRelease:
+        """The noise under which all rounds together spend `epsilon`.
+
+        `fewest_centers` is for sums under masks, see GaussianRelease.
+        """
+        multiplier = noise_multiplier_for(
+            self.epsilon, self.delta, sampling_rate=self.sampling_rate, releases=self.steps
+        )
+        return GaussianRelease(
+            multiplier, self.clip, self.sampling_rate, self.steps, fewest_centers
+        )
+
+    def noise_in_log_risk(self, release: GaussianRelease, *, centers: int) -> float:
+        """How much of a usual patient's log risk is noise, as a standard deviation.
+
+        From public numbers alone, as if log risks moved with the weights one to one. On
+        simulated slides the noise that was measured agreed with it to a third.
+        """
+        multiplier = release.noise_multiplier * math.sqrt(centers / release.parts)
+        per_round = multiplier * self.clip / (self.patients * self.sampling_rate)
+        return per_round * math.hypot(*self._rates)
+
+    @property
+    def _rates(self) -> list[float]:
+        numbers = range(1, self.steps + 1)
+        return [cooled(self.learning_rate, number, self.steps) for number in numbers]
+
+    def minimise(
+        self,
+        federation: Federation,
+        problem: NetworkProblem,
+        watch: NetworkWatcher = lambda step: None,
+        checkpoint: Checkpoint | None = None,
+    ) -> NetworkSolution:
+        if checkpoint is not None:
+            raise InputError(
+                "A training under noise is not taken up again from a checkpoint.",
+                ["A step that is asked twice would cost twice. Train without a checkpoint."],
+            )
+        release = self.release(fewest_centers(federation))
+        split = problem.theta.size
+        point = np.concatenate([problem.theta, problem.alpha])
+        descent = GradientDescent(point.size)
+        for number, rate in enumerate(self._rates, start=1):
+            here = point.copy()
+            query = ClippedNetworkGradientAt(
+                problem.setting, here[:split], here[split:], release
+            )
+            gradient = query.pack(federation.ask(query))
+            gradient /= self.patients * self.sampling_rate
+            descent.step(point, gradient, rate)
+            watch(NetworkStep(1, number, self.steps, math.nan))
+        epochs = (EpochLoss(1, math.nan),)
+        return NetworkSolution(point[:split], point[split:], epochs, best=1)
+
+
+def fewest_centers(federation: Federation) -> int | None:
+    """The fewest that a sum under masks can have; None where every reply is seen."""
+    return None if federation.shows_centers else max(3, len(federation.names) // 2 + 1)

@@ -1,0 +1,468 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import Tensor, nn
+
+from fedcox.analysis.network_plan import NetworkPlan
+from fedcox.analysis.network_training import train_network, with_noise
+from fedcox.analysis.trained_network import TrainedNetwork
+from fedcox.engines.in_process import InProcess
+from fedcox.engines.masked import Masked
+from fedcox.errors import (
+    CohortError,
+    InputError,
+    LargeDeltaWarning,
+    NoiseWarning,
+    RefusedError,
+    WeightsError,
+)
+from fedcox.federation.center import Center
+from fedcox.models.architecture import OwnModule, Perceptron, TileScorer
+from fedcox.privacy.gate import Gate
+from fedcox.privacy.policy import Policy
+from fedcox.solvers.network_adam import NetworkAdam
+from fedcox.solvers.network_averaging import NetworkAveraging
+from fedcox.solvers.network_solver import EpochLoss, NetworkStep
+from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.survival.bags import Bags
+from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.concordance import concordance_index
+from tests.network_examples import (
+    COLUMNS,
+    FEATURES,
+    KINDS,
+    NETWORKS,
+    Kind,
+    patients,
+    split_up,
+    uneven,
+    with_slides,
+)
+from tests.problems import simulated
+
+ADAM = NetworkAdam(epochs=4, batch_size=10, learning_rate=0.02, validation=0.2)
+PRIVATE = PrivateNetwork(60, epsilon=2.0, delta=1e-4, steps=5)
+
+
+def plan(kind: Kind = "bags", **changed: Any) -> NetworkPlan:
+    made = NetworkPlan(NETWORKS[kind], width=25.0, horizon=150.0, solver=ADAM, seed=1)
+    return replace(made, **changed)
+
+
+def federation(cohort: Cohort | None = None) -> InProcess:
+    whole = patients() if cohort is None else cohort
+    return InProcess.from_cohorts(split_up(whole, *uneven(whole.patients)))
+
+
+def c_index(network: TrainedNetwork, cohort: Cohort, **how: Any) -> float:
+    found = concordance_index(cohort.time, cohort.event, network.risk(cohort, **how)).index
+    assert found is not None
+    return found
+
+
+# What is learnt
+
+
+@pytest.mark.parametrize(
+    ("kind", "solver"),
+    [("bags", ADAM), ("both", NetworkAveraging(rounds=5, learning_rate=0.02))],
+)
+def test_new_patients_are_ranked_and_their_curves_are_calibrated(
+    kind: Kind, solver: Any
+) -> None:
+    cohort, others = with_slides(200, seed=5), with_slides(200, seed=6)
+    trained = train_network(plan(kind, solver=solver), federation(cohort))
+    assert c_index(trained, others) > 0.62
+    curves = trained.survival(others)
+    assert curves.shape == (200, trained.edges.size)
+    assert (np.diff(curves, axis=1) <= 0).all()
+    # The mean curve of those it was trained on next to Kaplan and Meier's estimate.
+    mean = trained.survival(cohort).mean(axis=0)
+    seen = [_kaplan_meier(cohort, edge) for edge in trained.edges]
+    np.testing.assert_allclose(mean, seen, atol=0.02)
+
+
+def _kaplan_meier(cohort: Cohort, at: float) -> float:
+    alive = 1.0
+    for time in np.unique(cohort.time[cohort.event & (cohort.time <= at)]):
+        events = np.count_nonzero(cohort.event & (cohort.time == time))
+        alive *= 1.0 - events / np.count_nonzero(cohort.time >= time)
+    return alive
+
+
+@pytest.mark.parametrize("link", ["cloglog", "logit"])
+def test_balanced_training_gives_the_curves_of_unbalanced_training(link: Any) -> None:
+    cohort, others = simulated(300, 3, seed=5), simulated(100, 3, seed=6)
+    solver = NetworkAdam(epochs=60, batch_size=300, learning_rate=0.05)
+    asked = NetworkPlan(Perceptron(3, ()), 15.0, 150.0, link=link, solver=solver)
+    plain = train_network(asked, federation(cohort))
+    balanced = train_network(replace(asked, balanced=True), federation(cohort))
+    assert balanced.setting.event_weight == pytest.approx(6.13, abs=0.01)
+    assert plain.slope == 1.0
+    apart = np.abs(plain.survival(others) - balanced.survival(others))
+    assert apart.mean() < 0.015
+    assert apart.max() < 0.06
+    for trained in (plain, balanced):
+        predicted, counted = _events_by_interval(trained, cohort)
+        np.testing.assert_allclose(predicted, counted, rtol=1e-5)
+
+
+def _events_by_interval(
+    trained: TrainedNetwork, cohort: Cohort
+) -> tuple[FloatArray, FloatArray]:
+    """What the refitted baseline predicts in each interval, and what was seen there.
+
+    With cloglog cumulative hazards are counted, which an event adds v / hazard to: the number
+    of events itself is met to a few parts in a hundred.
+    """
+    timing = trained.setting.timing
+    placed = timing.grid.at_risk(cohort.time, cohort.event, timing.reading)
+    intervals = np.arange(timing.grid.intervals)
+    at_risk = placed.intervals[:, None] > intervals
+    predictor = (trained.slope * trained.risk(cohort))[:, None] + trained.alpha
+    hazard = timing.link.hazard(predictor)
+    happened = placed.event[:, None] & (placed.intervals[:, None] - 1 == intervals)
+    np.testing.assert_allclose(
+        (at_risk * hazard).sum(axis=0), happened.sum(axis=0), rtol=0.05, atol=0.01
+    )
+    passed = np.exp(predictor) if timing.link.name == "cloglog" else hazard
+    return (at_risk * passed).sum(axis=0), (happened * passed / hazard).sum(axis=0)
+
+
+def test_a_patient_score_of_several_slides() -> None:
+    trained = train_network(plan(solver=replace(ADAM, epochs=1)), federation())
+    cohort = patients()
+    assert cohort.bags is not None
+    scores = trained.slide_scores(cohort)
+    assert [len(own) for own in scores] == [len(own) for own in cohort.bags.slides]
+    np.testing.assert_allclose(trained.risk(cohort), [own.mean() for own in scores])
+    np.testing.assert_allclose(trained.risk(cohort, "max"), [own.max() for own in scores])
+    # Of the tile scorer, all tiles together score the mean over tiles.
+    tiles = [[slide.shape[0] for slide in own] for own in cohort.bags.slides]
+    joined = [np.average(own, weights=n) for own, n in zip(scores, tiles, strict=True)]
+    np.testing.assert_allclose(trained.risk(cohort, "concat"), joined, rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError, match="mean, max or concat"):
+        trained.risk(cohort, "median")  # type: ignore[arg-type]
+
+
+def test_an_interval_without_an_event_has_no_hazard() -> None:
+    cohort = patients()
+    quiet = cohort.event & ~((cohort.time > 50) & (cohort.time <= 75))
+    other = Cohort(cohort.covariates, cohort.time, quiet, cohort.number, cohort.bags)
+    trained = train_network(plan(solver=replace(ADAM, epochs=1)), federation(other))
+    assert np.isneginf(trained.alpha).tolist() == [False, False, True, True, False, False]
+    curves = trained.survival(cohort)
+    assert np.isfinite(curves).all()
+    np.testing.assert_array_equal(curves[:, 1], curves[:, 2])
+
+
+def test_a_constant_column_and_a_missing_value_do_no_harm() -> None:
+    cohort = patients()
+    covariates = cohort.covariates.copy()
+    covariates[:, 1] = 7.0
+    covariates[3, 0] = np.nan
+    other = Cohort(covariates, cohort.time, cohort.event, cohort.number)
+    trained = train_network(plan("table", solver=replace(ADAM, epochs=1)), federation(other))
+    assert trained.setting.timing.scaling.keep.tolist() == [0, 2]
+    assert np.isfinite(trained.risk(other)).all()
+
+
+class _Attention(nn.Module):
+    """A researcher's own: attention over tiles, plus the patient's row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weigh, self.score = nn.Linear(FEATURES, 1), nn.Linear(FEATURES, 1, bias=False)
+        self.row = nn.Linear(COLUMNS, 1, bias=False)
+
+    def forward(self, row: Tensor, bag: Tensor) -> Tensor:
+        weight = self.weigh(bag).softmax(0)
+        mean: Tensor = (weight * bag).sum(0)
+        risk: Tensor = self.score(mean) + self.row(row)
+        return risk
+
+
+def test_a_module_of_ones_own_trains_the_same_over_any_split(tmp_path: Path) -> None:
+    own = OwnModule("attention", "both", _Attention)
+    asked = plan(architecture=own, precision="float64", solver=replace(ADAM, epochs=2))
+    found = train_network(asked, federation())
+    pooled = train_network(asked, InProcess.from_cohorts({"all": patients()}))
+    assert np.abs(found.theta - pooled.theta).max() < 1e-8
+    found.save(tmp_path / "own.safetensors")
+    with pytest.raises(WeightsError, match="someone's own code"):
+        TrainedNetwork.load(tmp_path / "own.safetensors")
+    again = TrainedNetwork.load(tmp_path / "own.safetensors", own)
+    np.testing.assert_array_equal(again.risk(patients()), found.risk(patients()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_comes_back_from_its_file(kind: Kind, tmp_path: Path) -> None:
+    solver = replace(ADAM, epochs=1)
+    trained = train_network(plan(kind, solver=solver, balanced=True), federation())
+    told = trained.with_facts(encoder="resnet50", score_scale=[0.5, 2.0])
+    told.save(tmp_path / "network.safetensors")
+    again = TrainedNetwork.load(tmp_path / "network.safetensors")
+    assert again.facts == {"encoder": "resnet50", "score_scale": [0.5, 2.0]}
+    assert again.record is None
+    assert again.link == trained.link
+    assert again.slope == trained.slope != 1.0
+    assert again.setting.event_weight == trained.setting.event_weight
+    np.testing.assert_array_equal(again.theta, trained.theta)
+    np.testing.assert_array_equal(again.alpha, trained.alpha)
+    np.testing.assert_array_equal(again.survival(patients()), trained.survival(patients()))
+
+
+def test_progress_is_told_and_the_seed_decides() -> None:
+    told: list[NetworkStep | EpochLoss] = []
+    asked = plan(solver=replace(ADAM, epochs=2))
+    first = train_network(asked, federation(), told.append)
+    assert sum(isinstance(step, EpochLoss) for step in told) == 2
+    assert sum(isinstance(step, NetworkStep) for step in told) == 2 * 5
+    again, other = train_network(asked, federation()), replace(asked, seed=2)
+    assert again.theta.tolist() == first.theta.tolist()
+    assert train_network(other, federation()).theta.tolist() != first.theta.tolist()
+    assert first.record is not None
+    assert first.record.patients == 60
+    assert first.record.rounds == 2 + 2 * (5 + 1) + _rounds(first, "baseline diagonal")
+
+
+def _rounds(network: TrainedNetwork, query: str) -> int:
+    assert network.record is not None
+    return len({row.round for row in network.record.ledger if row.query == query})
+
+
+# Checkpoints
+
+
+class _CrashError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [ADAM, replace(ADAM, batching="rows"), NetworkAveraging(rounds=4, validation=0.2)],
+)
+def test_a_training_goes_on_after_a_crash_with_the_same_bits(
+    solver: Any, tmp_path: Path
+) -> None:
+    asked, file = plan("both", solver=solver), tmp_path / "training.safetensors"
+    whole = train_network(asked, federation())
+
+    def crash(step: NetworkStep | EpochLoss) -> None:
+        if isinstance(step, EpochLoss) and step.epoch == 3:
+            raise _CrashError  # before the third epoch is on the disk
+
+    with pytest.raises(_CrashError):
+        train_network(asked, federation(), crash, checkpoint=file)
+    told: list[NetworkStep | EpochLoss] = []
+    again = train_network(asked, federation(), told.append, checkpoint=file)
+    assert [step.epoch for step in told if isinstance(step, EpochLoss)] == [3, 4]
+    assert again.theta.tobytes() == whole.theta.tobytes()
+    assert again.alpha.tobytes() == whole.alpha.tobytes()
+    assert again.record is not None
+    assert whole.record is not None
+    assert again.record.epochs == whole.record.epochs
+    # A training that is at its end is not done again.
+    told.clear()
+    done = train_network(asked, federation(), told.append, checkpoint=file)
+    assert not told
+    assert done.theta.tobytes() == whole.theta.tobytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["training.safetensors"]
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "training.safetensors"
+    asked = plan(solver=replace(ADAM, epochs=1))
+    train_network(asked, federation(), checkpoint=file)
+    others: list[tuple[NetworkPlan, InProcess]] = [
+        (replace(asked, seed=9), federation()),
+        (replace(asked, solver=replace(ADAM, epochs=1, learning_rate=0.5)), federation()),
+        (replace(asked, architecture=TileScorer(FEATURES, 3)), federation()),
+        (asked, federation(with_slides(60, seed=9))),
+    ]
+    for other, centers in others:
+        with pytest.raises(InputError, match="checkpoint of another training"):
+            train_network(other, centers, checkpoint=file)
+    train_network(asked, federation(), checkpoint=file)  # where it computes does not matter
+
+
+@pytest.mark.parametrize("place", [3, 40, -5])
+def test_a_damaged_checkpoint_is_refused(place: int, tmp_path: Path) -> None:
+    file = tmp_path / "training.safetensors"
+    asked = plan(solver=replace(ADAM, epochs=1))
+    train_network(asked, federation(), checkpoint=file)
+    content = bytearray(file.read_bytes())
+    content[place] ^= 0x10
+    file.write_bytes(bytes(content))
+    with pytest.raises(InputError, match=r"damaged|another training"):
+        train_network(asked, federation(), checkpoint=file)
+    file.write_bytes(b"")
+    with pytest.raises(InputError, match="no checkpoint"):
+        train_network(asked, federation(), checkpoint=file)
+
+
+# Privacy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.filterwarnings("ignore::fedcox.errors.NoiseWarning")
+def test_under_noise_nothing_else_is_asked(kind: Kind, masked: bool) -> None:
+    ranges = None if kind == "bags" else ((-3.0, 3.0),) * COLUMNS
+    asked = plan(kind, solver=PRIVATE, ranges=ranges)
+    centers = with_noise(asked, federation())
+    trained = train_network(asked, Masked.around(centers) if masked else federation())
+    record = trained.record
+    assert record is not None
+    rows = [row for row in record.ledger if row.query != "key set-up"]
+    assert {row.query for row in rows} == {"clipped network gradient"}
+    assert {row.protection for row in rows} == {"masks and noise" if masked else "noise"}
+    assert all(row.smallest_group is None for row in rows)
+    assert record.rounds == PRIVATE.steps
+    assert record.patients is record.events is None
+    assert record.guarantee is not None
+    assert 0.99 * 2.0 < record.guarantee.epsilon <= 2.0
+    assert all(row.epsilon == pytest.approx(record.guarantee.epsilon) for row in rows)
+    assert np.isfinite(trained.alpha).all()
+    assert np.isfinite(trained.survival(patients())).all()
+
+
+def test_much_noise_is_told() -> None:
+    asked = plan(solver=replace(PRIVATE, patients=10_001))
+    with pytest.warns(LargeDeltaWarning) as caught:
+        trained = train_network(asked, federation())
+    assert [warning.category for warning in caught] == [LargeDeltaWarning]
+    asked = plan(solver=replace(PRIVATE, patients=5))
+    with pytest.warns(NoiseWarning, match="log risk is off by about"):
+        trained = train_network(asked, federation())
+    assert trained.record is not None
+    assert [notice.name for notice in trained.record.notices] == ["NoiseWarning"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"horizon": None}, "Give a horizon"),
+        ({"balanced": True}, "Leave balanced out"),
+        ({"architecture": Perceptron(COLUMNS)}, "public ranges"),
+    ],
+)
+def test_a_private_plan_that_would_ask_more_is_refused(
+    changed: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        plan(solver=PRIVATE, **changed)
+
+
+def test_a_private_training_has_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cost twice"):
+        train_network(plan(solver=PRIVATE), federation(), checkpoint=tmp_path / "x")
+
+
+def test_a_center_without_noise_refuses() -> None:
+    centers = Masked.around(federation())
+    with pytest.raises(RefusedError, match="no way to add it"):
+        train_network(plan(solver=PRIVATE), centers)
+
+
+# Limits
+
+
+def limited(policy: Policy) -> InProcess:
+    parts = split_up(patients(), *uneven())
+    return InProcess([Center(name, part, gate=Gate(policy)) for name, part in parts.items()])
+
+
+def test_a_hospital_that_allows_no_networks_refuses_them() -> None:
+    allowed = {
+        "questions": {"allowed": ("covariate sums", "interval counts", "covariate scatter")}
+    }
+    tables: dict[str, Any] = {
+        name: getattr(Policy.without_limits(), name).model_dump()
+        for name in ("cohort", "groups", "blocks", "questions", "parameters", "protection")
+    }
+    tables["questions"] |= allowed["questions"]
+    with pytest.raises(RefusedError, match="'network gradient of a batch' may not be asked"):
+        train_network(plan(), limited(Policy(**tables)))
+    tables["questions"]["allowed"] = "all"
+    train_network(plan(solver=replace(ADAM, epochs=1)), limited(Policy(**tables)))
+    tables["cohort"]["parameters_per_patient"] = 5.0
+    with pytest.raises(RefusedError, match=r"parameters_per_patient: found 33 parameters"):
+        train_network(plan(), limited(Policy(**tables)))
+    tables["cohort"]["parameters_per_patient"] = np.inf
+    tables["groups"]["batch"] = 20
+    with pytest.raises(RefusedError, match=r"\[groups\] batch"):
+        train_network(plan(), limited(Policy(**tables)))
+
+
+# Wrong input
+
+
+def test_patients_without_slides_are_refused() -> None:
+    cohort = patients()
+    table = Cohort(cohort.covariates, cohort.time, cohort.event)
+    with pytest.raises(CohortError, match="slides"):
+        train_network(plan(), InProcess.from_cohorts({"all": table}))
+
+
+def test_slides_of_another_encoder_are_refused() -> None:
+    with pytest.raises(InputError, match="feature"):
+        train_network(plan(architecture=TileScorer(FEATURES + 1, 4)), federation())
+
+
+def test_a_table_of_other_columns_is_refused() -> None:
+    with pytest.raises(InputError, match="column"):
+        train_network(plan(architecture=Perceptron(COLUMNS + 1)), federation())
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"width": 0.0}, "width is 0.0"),
+        ({"horizon": -1.0}, "horizon is -1.0"),
+        ({"link": "probit"}, "link is 'probit'"),
+        ({"reading": "sometimes"}, "reading is 'sometimes'"),
+        ({"slide_weight": "tile"}, "slide_weight is 'tile'"),
+        ({"precision": "float16"}, "precision is 'float16'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"ranges": ((0.0, 1.0),)}, "ranges are for training under noise"),
+        ({"solver": "adam"}, "solver is none"),
+        ({"architecture": "tile scorer"}, "architecture is none"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        plan(**changed)
+
+
+def test_a_bag_is_never_padded() -> None:
+    """Twice the tiles of a slide, each one twice: the same score."""
+    trained = train_network(plan(solver=replace(ADAM, epochs=1)), federation())
+    cohort = patients()
+    assert cohort.bags is not None
+    doubled = Bags(
+        tuple(
+            tuple(type(slide)(np.repeat(slide.read(), 2, axis=0)) for slide in own)  # type: ignore[call-arg]
+            for own in cohort.bags.slides
+        ),
+        FEATURES,
+    )
+    other = Cohort(cohort.covariates, cohort.time, cohort.event, cohort.number, doubled)
+    np.testing.assert_allclose(trained.risk(other), trained.risk(cohort), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("batching", ["patients", "rows"])
+def test_slides_need_no_table(batching: Any) -> None:
+    cohort = patients()
+    bare = Cohort(
+        np.empty((cohort.patients, 0)), cohort.time, cohort.event, cohort.number, cohort.bags
+    )
+    asked = plan(horizon=None, solver=replace(ADAM, epochs=1, batching=batching))
+    found = train_network(asked, Masked.around(federation(bare)))
+    expected = train_network(asked, InProcess.from_cohorts({"all": bare}))
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-6, atol=1e-7)

@@ -1,0 +1,197 @@
+"""Questions about networks over a network: what may be built in a hospital, and what not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import nn
+
+from fedcox.analysis.network_plan import NetworkPlan
+from fedcox.analysis.network_training import train_network
+from fedcox.engines.codec.kinds import Shared
+from fedcox.engines.codec.questions import (
+    decode_questions,
+    encode_questions,
+    setting_digest,
+    settings_brought,
+)
+from fedcox.engines.in_process import InProcess
+from fedcox.errors import MessageError
+from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut
+from fedcox.federation.network_setting import NetworkSetting
+from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.queries.network_loss import NetworkLossAt
+from fedcox.federation.queries.network_steps import NetworkSteps, NetworkTraining
+from fedcox.models.architecture import OwnModule, Perceptron, TileScorer, TileScorerWithTable
+from fedcox.solvers.network_adam import NetworkAdam
+from fedcox.solvers.network_averaging import NetworkAveraging
+from tests.engines.codec.examples import (
+    COHORT,
+    COLUMNS,
+    PATIENTS,
+    QUESTIONS,
+    SETTINGS,
+    bits,
+    question_message,
+    questions_in,
+    reply_in,
+    reply_message,
+)
+from tests.engines.codec.network_questions import network_point
+from tests.engines.codec.test_replies import OverBytes
+from tests.problems import simulated, split
+
+TIMING = SETTINGS["cloglog, half"]
+
+
+def agreed(architecture: Any = None, **changed: Any) -> NetworkSetting:
+    network = Perceptron(COLUMNS, (2,)) if architecture is None else architecture
+    return NetworkSetting(TIMING, network, **changed)
+
+
+def at(setting: NetworkSetting, batch: Any = None) -> NetworkGradientAt:
+    return NetworkGradientAt(setting, *network_point(setting), batch)
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [TileScorer(6, 3, 0.2), TileScorerWithTable(6, COLUMNS, 3), Perceptron(3, ())],
+)
+def test_every_architecture_of_the_list_arrives(architecture: Any) -> None:
+    query = at(agreed(architecture, _device="cuda:7"))
+    settings: dict[bytes, Shared] = {}
+    (found,) = questions_in(question_message(query), settings)
+    assert isinstance(found, NetworkGradientAt)
+    assert found.agreed.architecture == architecture
+    assert found.digest == query.digest
+    assert set(settings) == {setting_digest(query.agreed), setting_digest(TIMING)}
+    # On which device a hospital computes is nobody else's matter.
+    assert found.agreed._device == "cpu"
+    assert query.digest == at(agreed(architecture)).digest
+
+
+def test_a_setting_is_brought_once_and_laid_out_once() -> None:
+    first = at(agreed())
+    settings: dict[bytes, Shared] = {}
+    (one,) = questions_in(question_message(first), settings)
+    later = encode_questions([replace(first, alpha=first.alpha + 1.0)], settings)
+    assert settings_brought(later) == []
+    (two,) = decode_questions(later, settings, columns=COLUMNS)
+    assert isinstance(one, NetworkGradientAt)
+    assert isinstance(two, NetworkGradientAt)
+    assert two.setting is one.setting
+    assert two.agreed.laid_out(COHORT) is one.agreed.laid_out(COHORT)
+
+
+HELD = HeldOut(1, 0.5, PATIENTS)
+CELLS = EpochCells(1, 1, 0, 9, PATIENTS, TIMING.intervals)
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "a module of one's own": (
+        lambda: at(agreed(OwnModule("own", "table", lambda: nn.Linear(3, 1, bias=False)))),
+        "architecture: must be a TileScorer or TileScorerWithTable or Perceptron",
+    ),
+    "theta too short": (
+        lambda: replace(at(agreed()), theta=np.zeros(2)),
+        r"theta has the shape \(2,\); \(10,\) is needed",
+    ),
+    "alpha too long": (
+        lambda: replace(at(agreed()), alpha=np.zeros(99)),
+        r"alpha has the shape \(99,\)",
+    ),
+    "theta in single precision": (
+        lambda: replace(at(agreed()), theta=np.zeros(10, dtype=np.float32)),
+        "theta: must be an array of float64",
+    ),
+    "a network of other columns": (
+        lambda: at(agreed(Perceptron(COLUMNS + 1, (2,)))),
+        "reads 4 columns, and patients have 3",
+    ),
+    "a network that fills the memory": (
+        lambda: replace(at(agreed()), agreed=agreed(TileScorer(10**6, 10**6))),
+        "architecture: features must be from 1 to 16,384",
+    ),
+    "a weight of zero": (lambda: at(agreed(event_weight=0.0)), "event_weight must be above"),
+    "a batch of nobody": (
+        lambda: at(agreed(), EpochBatch(1, 1, 0, 5, 0)),
+        "batch: population must be from 1",
+    ),
+    "an order without end": (
+        lambda: at(agreed(), replace(CELLS, population=10**7)),
+        "batch: patients times intervals must be from 1 to 50,000,000",
+    ),
+    "cells of other intervals": (
+        lambda: at(agreed(), replace(CELLS, intervals=3)),
+        "intervals must be those that are fitted",
+    ),
+    "left out of others": (
+        lambda: at(agreed(), EpochBatch(1, 1, 0, 5, 70, HELD)),
+        "left out of another population",
+    ),
+    "everybody held out": (
+        lambda: NetworkLossAt(agreed(), *network_point(agreed()), replace(HELD, share=1.0)),
+        "held_out: share must be between 0 and 1",
+    ),
+    "training without end": (
+        lambda: NetworkSteps(
+            NetworkTraining(agreed(), "sgd", 10**9), *network_point(agreed()), 0.1, 1
+        ),
+        "training: epochs must be from 1 to 1,000,000",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_question_is_not_answered(name: str) -> None:
+    make, words = WRONG[name]
+    if name == "a network of other columns":  # only a hospital knows its columns
+        message = question_message(make())
+        with pytest.raises(MessageError, match=words):
+            questions_in(message)
+        return
+    with pytest.raises(MessageError, match=words):
+        question_message(make())
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "words"),
+    [
+        (
+            "network gradient",
+            lambda a: replace(a, theta=a.theta[1:]),
+            "theta: must be an array",
+        ),
+        ("network gradient", lambda a: replace(a, loss=np.nan), "loss: must be a number"),
+        ("network loss", lambda a: replace(a, patients=61), "fewer held-out patients"),
+        ("network loss", lambda a: replace(a, patients=-1), "patients is no count"),
+        ("network steps", lambda a: replace(a, alpha=a.theta), "alpha: must be an array"),
+        ("baseline diagonal", lambda a: a._replace(alpha=a.beta), "alpha: must be an array"),
+    ],
+)
+def test_a_wrong_reply_is_not_used(name: str, spoil: Any, words: str) -> None:
+    query = QUESTIONS[name]
+    answer = query.answer(COHORT)
+    assert bits(reply_in(query, reply_message(query, answer))) == bits(answer)
+    with pytest.raises(MessageError, match=words):
+        reply_message(query, spoil(answer))
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        NetworkAdam(epochs=2, batch_size=50, learning_rate=0.05, validation=0.2),
+        NetworkAdam(epochs=1, batch_size=300, learning_rate=0.05, batching="rows"),
+        NetworkAveraging(rounds=2, batch_size=20, validation=0.2),
+    ],
+)
+def test_a_training_over_bytes_is_the_training_at_home_to_the_last_bit(solver: Any) -> None:
+    pooled = simulated(200, COLUMNS, seed=8)
+    cohorts = split(pooled, np.arange(200) % 7 % 3, 4)  # unequal, and one of nobody
+    plan = NetworkPlan(Perceptron(COLUMNS, (4,)), width=25.0, solver=solver, balanced=True)
+    found = train_network(plan, OverBytes.of(cohorts))
+    expected = train_network(plan, InProcess.from_cohorts(cohorts))
+    assert found.theta.tobytes() == expected.theta.tobytes()
+    assert found.alpha.tobytes() == expected.alpha.tobytes()

@@ -1,0 +1,154 @@
+"""A network that is linear, trained on all patients, ends where the linear model's fit does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy.optimize import minimize
+from torch import Tensor, nn
+
+from fedcox.models.architecture import AbstractArchitecture, OwnModule, Perceptron
+from fedcox.models.discrete_time_loss import LinkName
+from fedcox.models.neural import NeuralModel
+from fedcox.survival.bags import Bags, SlideArray
+from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from tests.models.network_examples import LINKS
+from tests.problems import READINGS, simulated
+from tests.stacked_glm import binomial_glm, by_width, design
+
+COHORT = simulated(150)
+WIDTH, HORIZON = 25.0, 100.0
+
+
+class MeanOfTiles(nn.Module):
+    """Linear in the mean of a bag."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 1, bias=False)
+
+    def forward(self, bag: Tensor) -> Tensor:
+        score: Tensor = self.layer(bag.mean(0))
+        return score
+
+
+def trained(
+    architecture: AbstractArchitecture,
+    cohort: Cohort,
+    link: LinkName,
+    reading: CensoredInterval,
+    event_weight: float = 1.0,
+) -> tuple[FloatArray, FloatArray]:
+    """θ and α where the gradient over all patients vanishes."""
+    grid = TimeGrid.regular(WIDTH, HORIZON)
+    model = NeuralModel(architecture, link, grid.intervals, event_weight, precision="float64")
+    patients = model.lay_out(cohort, grid.at_risk(cohort.time, cohort.event, reading))
+
+    def loss(point: FloatArray) -> tuple[float, FloatArray]:
+        found = model.gradient(point[:3], point[3:], patients)
+        return found.loss, np.concatenate([found.theta, found.alpha])
+
+    start = np.concatenate([np.zeros(3), np.full(grid.intervals, -1.0)])
+    end = minimize(
+        loss,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 2000, "ftol": 0.0, "gtol": 1e-10, "maxcor": 30},
+    )
+    assert np.abs(end.jac).max() < 1e-5
+    return end.x[:3], end.x[3:]
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_linear_network_reaches_the_optimum_of_statsmodels(
+    link: LinkName, reading: CensoredInterval
+) -> None:
+    rows = by_width(
+        COHORT.time.tolist(), COHORT.event.tolist(), WIDTH, reading, horizon=HORIZON
+    )
+    wanted = binomial_glm(rows, COHORT.covariates, link)
+    theta, alpha = trained(Perceptron(3, ()), COHORT, link, reading)
+    assert theta == pytest.approx(wanted.coef, abs=1e-6)
+    assert alpha[wanted.informative] == pytest.approx(wanted.alpha, abs=1e-6)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_balanced_it_reaches_the_optimum_with_weighted_events(link: LinkName) -> None:
+    rows = by_width(
+        COHORT.time.tolist(), COHORT.event.tolist(), WIDTH, "include", horizon=HORIZON
+    )
+    matrix, response, weight = design(rows, COHORT.covariates)
+    kind = {"logit": sm.families.links.Logit, "cloglog": sm.families.links.CLogLog}[link]
+    glm = sm.GLM(
+        response,
+        matrix,
+        family=sm.families.Binomial(kind()),
+        freq_weights=weight * np.where(response > 0, 6.0, 1.0),
+    )
+    wanted = glm.fit(tol=1e-11, tol_criterion="params", maxiter=200).params
+    theta, alpha = trained(Perceptron(3, ()), COHORT, link, "include", 6.0)
+    assert np.concatenate([alpha, theta]) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_linear_in_the_mean_of_a_bag_it_is_the_linear_model_of_these_means() -> None:
+    rng = np.random.default_rng(0)
+    bags, means = [], []
+    some = COHORT.take(np.arange(50))
+    for row in some.covariates:
+        tiles = (row + rng.normal(size=(rng.integers(1, 30), 3))).astype(np.float32)
+        bags.append((SlideArray(tiles),))
+        means.append(tiles.astype(np.float64).mean(axis=0))
+    cohort = Cohort(
+        np.empty((some.patients, 0)), some.time, some.event, bags=Bags(tuple(bags), 3)
+    )
+    rows = by_width(some.time.tolist(), some.event.tolist(), WIDTH, "include", horizon=HORIZON)
+    wanted = binomial_glm(rows, np.array(means), "logit")
+    own = OwnModule("mean of tiles", "bags", MeanOfTiles)
+    theta, _ = trained(own, cohort, "logit", "include")
+    assert theta == pytest.approx(wanted.coef, abs=1e-6)
+
+
+def test_the_baseline_without_weights_is_found_by_newton_from_a_balanced_training() -> None:
+    """At θ fixed, the unweighted optimum in α: statsmodels with phi as offset."""
+    grid = TimeGrid.regular(WIDTH, HORIZON)
+    theta, alpha = trained(Perceptron(3, ()), COHORT, "logit", "include", 6.0)
+    model = NeuralModel(Perceptron(3, ()), "logit", grid.intervals, 6.0, precision="float64")
+    patients = model.lay_out(COHORT, grid.at_risk(COHORT.time, COHORT.event, "include"))
+    scores = model.slide_scores(theta, patients)
+    for _ in range(20):
+        terms = model.baseline(alpha, scores, patients)
+        alpha = alpha - terms.slope / terms.curvature
+    rows = by_width(
+        COHORT.time.tolist(), COHORT.event.tolist(), WIDTH, "include", horizon=HORIZON
+    )
+    indicators = np.eye(grid.intervals)[rows.interval]
+    glm = sm.GLM(
+        rows.event,
+        indicators,
+        family=sm.families.Binomial(),
+        offset=(COHORT.covariates @ theta)[rows.patient],
+    )
+    assert alpha == pytest.approx(glm.fit(tol=1e-12).params, abs=1e-9)
+    some = np.arange(0, COHORT.patients, 3)
+    parts = [
+        model.baseline(alpha, scores, patients, rows)
+        for rows in (some, np.setdiff1d(np.arange(COHORT.patients), some))
+    ]
+    whole = model.baseline(alpha, scores, patients)
+    assert (parts[0] + parts[1]).slope == pytest.approx(whole.slope, abs=1e-10)
+
+
+def test_a_million_cells_fit_in_blocks() -> None:
+    """The logit's pairs of sample and interval are never all there at once."""
+    model = NeuralModel(Perceptron(1, ()), "logit", 5000, precision="float64")
+    time = np.linspace(1.0, 5000.0, 1200)
+    cohort = Cohort(np.zeros((1200, 1)), time, np.ones(1200, dtype=np.bool_))
+    grid = TimeGrid.regular(1.0, 5000.0)
+    patients = model.lay_out(cohort, grid.at_risk(time, cohort.event, "include"))
+    found = model.gradient(np.zeros(1), np.zeros(5000), patients)
+    cells = np.ceil(time - 1e-9).sum()
+    assert found.loss == pytest.approx(cells * np.log(2.0), rel=1e-12)

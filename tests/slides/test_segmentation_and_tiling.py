@@ -1,0 +1,199 @@
+"""From a folder of slides to places of tiles; killed in between, the files are the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedcox.errors import InputError
+from fedcox.slides.bag_file import read_bag
+from fedcox.slides.manifest import SlideManifest
+from fedcox.slides.mask_file import read_mask
+from fedcox.slides.segmentation import Segmentation
+from fedcox.slides.simulated_slides import SimulatedSlides, simulate_slides
+from fedcox.slides.step import StepOutcome, run_step
+from fedcox.slides.tiling import Tiling
+from fedcox.slides.tissue import OtsuTissue
+from tests.slides.drawn import Row, cut_in_half, drawn_slide, glass
+
+TILING = Tiling(tile_um=64.0, mpp=1.0, max_tiles=20)
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> SimulatedSlides:
+    return simulate_slides(tmp_path_factory.mktemp("simulated"), 4, 2, 1, size_px=768)
+
+
+def segmented(simulated: SimulatedSlides, work: Path) -> StepOutcome:
+    return run_step(Segmentation(), SlideManifest.read(simulated.manifest).slides, work)
+
+
+def tiled(simulated: SimulatedSlides, work: Path, step: Tiling = TILING) -> StepOutcome:
+    return run_step(step, SlideManifest.read(simulated.manifest).slides, work)
+
+
+def files(work: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(work)): path.read_bytes()
+        for path in work.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_masks_and_tiles_of_every_slide(simulated: SimulatedSlides, tmp_path: Path) -> None:
+    slides = SlideManifest.read(simulated.manifest).slides
+    assert len(segmented(simulated, tmp_path).made) == len(slides)
+    outcome = tiled(simulated, tmp_path)
+    assert outcome.tiles == 20 * len(slides)
+    for row in slides:
+        bag = read_bag(tmp_path / "tiles" / f"{row.slide_id}.h5")
+        tissue, _ = read_mask(tmp_path / "masks" / f"{row.slide_id}.png")
+        assert bag.coords is not None
+        assert bag.all_coords is not None
+        assert len(bag.coords) == 20 < len(bag.all_coords) == bag.facts.n_tissue_tiles
+        assert (tissue.region.share(bag.all_coords, 64.0) >= 0.5).all()
+        drawn = {tuple(place) for place in bag.coords.tolist()}
+        assert drawn < {tuple(place) for place in bag.all_coords.tolist()}
+        assert (bag.facts.tile_px, bag.facts.tile_um) == (64, 64.0)
+        assert bag.facts.tile_px_level0 == pytest.approx(64.0, rel=1e-6)
+        assert (tmp_path / "masks" / f"{row.slide_id}.geojson").exists()
+
+
+def test_a_second_run_touches_nothing(simulated: SimulatedSlides, tmp_path: Path) -> None:
+    segmented(simulated, tmp_path)
+    tiled(simulated, tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.[ph][n5]*")}
+    assert not segmented(simulated, tmp_path).made
+    assert not tiled(simulated, tmp_path).made
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_other_settings_are_made_anew(simulated: SimulatedSlides, tmp_path: Path) -> None:
+    segmented(simulated, tmp_path)
+    tiled(simulated, tmp_path)
+    slides = SlideManifest.read(simulated.manifest).slides
+    other_seed = Tiling(tile_um=64.0, mpp=1.0, max_tiles=20, seed=1)
+    assert len(tiled(simulated, tmp_path, other_seed).redone) == len(slides)
+    # A mask of other settings changes the tiles only where it changes the tissue.
+    coarse = Segmentation(OtsuTissue(16.0))
+    assert len(run_step(coarse, slides, tmp_path).redone) == len(slides)
+    assert len(tiled(simulated, tmp_path, other_seed).redone) == len(slides)
+    same = Segmentation(OtsuTissue(16.0), speck_um2=49_999.0)
+    assert len(run_step(same, slides, tmp_path).redone) == len(slides)
+    assert len(tiled(simulated, tmp_path, other_seed).kept) == len(slides)
+
+
+def test_killed_and_run_again_gives_the_same_files(
+    simulated: SimulatedSlides, tmp_path: Path
+) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    segmented(simulated, whole)
+    tiled(simulated, whole)
+    script = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from fedcox.slides import segmentation\n"
+        "from fedcox.slides.manifest import SlideManifest\n"
+        "from fedcox.slides.step import run_step\n"
+        "write, made = segmentation.write_mask, []\n"
+        "def slow(path, tissue, settings):\n"
+        "    if made:\n"
+        "        path.with_name(f'.{path.name}.1.part').write_bytes(b'half')\n"
+        "        print('now', flush=True)\n"
+        "        time.sleep(600)\n"
+        "    write(path, tissue, settings)\n"
+        "    made.append(path)\n"
+        "segmentation.write_mask = slow\n"
+        "slides = SlideManifest.read(sys.argv[1]).slides\n"
+        "run_step(segmentation.Segmentation(), slides, Path(sys.argv[2]))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, simulated.manifest, broken], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"now\n"
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert list(broken.rglob("*.claim"))
+    outcome = segmented(simulated, broken)
+    assert len(outcome.kept) == 1
+    assert not outcome.busy
+    tiled(simulated, broken)
+    assert files(broken) == files(whole)
+
+
+def test_each_bad_slide_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    good, untold, cut = (tmp_path / f"{name}.tiff" for name in ("good", "untold", "cut"))
+    empty, noise = tmp_path / "empty.tiff", tmp_path / "noise.svs"
+    drawn_slide(good)
+    drawn_slide(untold, told=False)
+    drawn_slide(cut)
+    cut_in_half(cut)
+    glass(empty)
+    noise.write_bytes(os.urandom(1000))
+    rows = [Row(file.stem, file) for file in (untold, cut, empty, noise, good)]
+    rows += [Row("missing", tmp_path / "missing.svs"), Row("nowhere", None)]
+    work = tmp_path / "work"
+    outcome = run_step(Segmentation(), rows, work)
+    assert outcome.made == ("good",)
+    expected = {
+        "untold": "--assume-mpp",
+        "cut": "truncated",
+        "empty": "no tissue",
+        "noise": "not a slide",
+        "missing": "no file",
+        "nowhere": "names no file",
+    }
+    assert outcome.failed.keys() == expected.keys()
+    for name, word in expected.items():
+        assert word in outcome.failed[name]
+    # The slide without a resolution goes on with an assumed one; the good one is kept.
+    again = run_step(Segmentation(assume_mpp=1.0), rows, work)
+    assert (again.made, again.kept) == (("untold",), ("good",))
+    # Without a mask there are no tiles, and it is said what to run.
+    after = run_step(TILING, rows, work)
+    assert set(after.made) == {"good", "untold"}
+    assert "fedcox slides segment" in after.failed["empty"]
+
+
+def test_a_slide_coarser_than_asked_for_is_not_blown_up(
+    simulated: SimulatedSlides, tmp_path: Path
+) -> None:
+    segmented(simulated, tmp_path)
+    outcome = tiled(simulated, tmp_path, Tiling(tile_um=112.0, mpp=0.5))
+    assert not outcome.made
+    assert all("--mpp 1" in reason for reason in outcome.failed.values())
+
+
+def test_a_slide_without_one_whole_tile_of_tissue_is_named(
+    simulated: SimulatedSlides, tmp_path: Path
+) -> None:
+    segmented(simulated, tmp_path)
+    outcome = tiled(simulated, tmp_path, Tiling(tile_um=768.0, mpp=1.0, min_tissue=0.99))
+    assert all("No tile of 768 micrometres" in reason for reason in outcome.failed.values())
+
+
+def test_a_tile_has_a_whole_number_of_pixels() -> None:
+    with pytest.raises(InputError, match=r"186\.667 pixels") as raised:
+        Tiling(tile_um=112.0, mpp=0.6)
+    assert "--tile-um 112.2 for 187" in raised.value.faults[0]
+    assert Tiling(tile_um=112.0, mpp=0.5).tile_px == 224
+
+
+def test_overviews_are_what_masks_are_of(simulated: SimulatedSlides, tmp_path: Path) -> None:
+    from PIL import Image
+
+    slides = SlideManifest.read(simulated.manifest).slides
+    segmented(simulated, tmp_path)
+    outcome = run_step(Segmentation(overviews=True), slides, tmp_path)
+    assert len(outcome.redone) == len(slides)
+    for row in slides:
+        picture = np.asarray(Image.open(tmp_path / "overviews" / f"{row.slide_id}.png"))
+        mask = np.asarray(Image.open(tmp_path / "masks" / f"{row.slide_id}.png"))
+        assert picture.shape[:2] == mask.shape

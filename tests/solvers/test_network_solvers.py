@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcox.engines.in_process import InProcess
+from fedcox.engines.masked import Masked
+from fedcox.errors import InputError
+from fedcox.federation.batch import HeldOut
+from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
+from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.queries.network_loss import NetworkLossAt
+from fedcox.federation.query import Federation
+from fedcox.privacy.accountant import epsilon_of
+from fedcox.privacy.release import GaussianRelease
+from fedcox.solvers.cooling import cooled
+from fedcox.solvers.early_stopping import best_epoch, is_over
+from fedcox.solvers.network_adam import NetworkAdam
+from fedcox.solvers.network_averaging import NetworkAveraging
+from fedcox.solvers.network_baseline import refitted_baseline, rescaled_baseline
+from fedcox.solvers.network_solver import EpochLoss, NetworkProblem, NetworkStep
+from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.derivatives import Detail
+from tests.network_examples import (
+    GRID,
+    KINDS,
+    PATIENTS,
+    Kind,
+    network_setting,
+    patients,
+    split_up,
+    uneven,
+)
+
+
+def problem(kind: Kind = "bags", seed: int = 3, **choices: Any) -> NetworkProblem:
+    setting = network_setting(kind, **choices)
+    cells = float(setting.timing.placed(patients()).intervals.sum())
+    alpha = np.full(GRID.intervals, -2.0)
+    return NetworkProblem(setting, setting.started(seed), alpha, PATIENTS, cells, seed)
+
+
+def federation() -> InProcess:
+    return InProcess.from_cohorts(split_up(patients(), *uneven()))
+
+
+def descended(asked: NetworkProblem, rate: float, steps: int) -> tuple[FloatArray, FloatArray]:
+    """Gradient descent on the pooled patients, written out."""
+    theta, alpha = asked.theta.copy(), asked.alpha.copy()
+    for _ in range(steps):
+        found = NetworkGradientAt(asked.setting, theta, alpha).answer(patients())
+        theta = theta - rate * found.theta / PATIENTS
+        alpha = alpha - rate * found.alpha / PATIENTS
+    return theta, alpha
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("masked", [False, True])
+def test_averaging_of_one_step_on_everybody_is_gradient_descent(
+    kind: Kind, masked: bool
+) -> None:
+    asked = problem(kind)
+    solver = NetworkAveraging(rounds=8, batch_size=None, learning_rate=0.1, descent="sgd")
+    centers: Federation = Masked.around(federation()) if masked else federation()
+    found = solver.minimise(centers, asked)
+    theta, alpha = descended(asked, 0.1, 8)
+    tolerance = 1e-8 if masked else 1e-12
+    np.testing.assert_allclose(found.theta, theta, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found.alpha, alpha, rtol=tolerance, atol=tolerance)
+    assert np.abs(found.theta - asked.theta).max() > 1e-3  # it moved
+
+
+def test_averaging_of_one_center_is_training_there() -> None:
+    asked = problem()
+    solver = NetworkAveraging(rounds=2, local_epochs=3, batch_size=8, learning_rate=0.01)
+    alone = solver.minimise(InProcess.from_cohorts({"all": patients()}), asked)
+    split = solver.minimise(federation(), asked)
+    assert alone.epochs[-1].loss < alone.epochs[0].loss
+    assert np.abs(alone.theta - split.theta).max() > 1e-6  # centers walk their own ways
+    again = solver.minimise(federation(), asked)
+    assert again.theta.tolist() == split.theta.tolist()
+
+
+def test_a_batch_of_everybody_is_asked_without_a_batch() -> None:
+    centers = federation()
+    found = NetworkAdam(epochs=3, batch_size=PATIENTS).minimise(centers, problem())
+    assert {row.query for row in centers.ledger.since((0, 0))} == {"network gradient"}
+    assert centers.ledger.rounds == 3
+    assert len(found.epochs) == 3
+
+
+@pytest.mark.parametrize("batching", ["patients", "rows"])
+def test_training_lowers_the_loss_and_tells_every_step(batching: Any) -> None:
+    told: list[NetworkStep | EpochLoss] = []
+    solver = NetworkAdam(epochs=12, learning_rate=0.02, batching=batching)
+    asked = problem()
+    found = solver.minimise(federation(), asked, told.append)
+    assert found.epochs[-1].loss < 0.9 * found.epochs[0].loss
+    steps = [step for step in told if isinstance(step, NetworkStep)]
+    assert [step for step in told if isinstance(step, EpochLoss)] == list(found.epochs)
+    assert steps[-1].epoch == 12
+    assert steps[-1].step == steps[-1].steps
+    whole = NetworkGradientAt(asked.setting, found.theta, found.alpha).answer(patients())
+    assert whole.loss / PATIENTS == pytest.approx(found.epochs[-1].loss, rel=0.1)
+    # Steps tell the loss per patient, too, whatever a batch is of.
+    assert np.mean([step.loss for step in steps[-4:]]) == pytest.approx(
+        found.epochs[-1].loss, rel=0.5
+    )
+
+
+@pytest.mark.parametrize("solver", [NetworkAdam, NetworkAveraging])
+def test_early_stopping_keeps_the_best_on_held_out_patients(solver: Any) -> None:
+    long = {"rounds": 60} if solver is NetworkAveraging else {"epochs": 60}
+    made = solver(**long, batch_size=8, learning_rate=0.1, validation=0.3, patience=3)
+    asked, centers = problem(), federation()
+    found = made.minimise(centers, asked)
+    losses = [epoch.validation for epoch in found.epochs]
+    assert len(losses) == found.best + 3 < 60
+    assert min(losses) == losses[found.best - 1]
+    held = HeldOut(asked.seed, 0.3, PATIENTS)
+    there = NetworkLossAt(asked.setting, found.theta, found.alpha, held).answer(patients())
+    assert there.patients == 18
+    assert there.loss / 18 == pytest.approx(losses[found.best - 1], rel=1e-12)
+
+
+def test_best_epoch_and_patience() -> None:
+    epochs = [EpochLoss(k, 1.0, loss) for k, loss in enumerate([3.0, 2.0, 2.0 - 1e-9, 2.5], 1)]
+    assert best_epoch(epochs) == 2  # a gain of rounding is none
+    assert not is_over(epochs, 10, 3)
+    assert is_over(epochs, 10, 2)
+    assert is_over(epochs, 4, None)
+    assert best_epoch([EpochLoss(1, 3.0), EpochLoss(2, 4.0)]) == 2
+    assert best_epoch([]) == 0
+
+
+def test_a_training_that_leaves_all_bounds_says_so() -> None:
+    solver = NetworkAveraging(rounds=50, batch_size=None, learning_rate=1e6, descent="sgd")
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(InputError, match="smaller learning_rate"),
+    ):
+        solver.minimise(federation(), problem())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: NetworkAdam(epochs=0), "epochs is 0"),
+        (lambda: NetworkAdam(learning_rate=0.0), "learning_rate is 0.0"),
+        (lambda: NetworkAdam(validation=1.0), "validation is 1.0"),
+        (lambda: NetworkAdam(batching="slides"), "batching is 'slides'"),  # type: ignore[arg-type]
+        (lambda: NetworkAveraging(rounds=0), "rounds is 0"),
+        (lambda: NetworkAveraging(descent="newton"), "descent is 'newton'"),  # type: ignore[arg-type]
+        (lambda: PrivateNetwork(10, 0.0, 1e-5), "epsilon is 0.0"),
+        (lambda: PrivateNetwork(10, 1.0, 0.0), "delta is 0.0"),
+    ],
+)
+def test_a_solver_that_cannot_be_is_refused(make: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+@pytest.mark.parametrize("link", ["cloglog", "logit"])
+def test_a_refitted_baseline_is_where_slopes_vanish(link: str) -> None:
+    asked = problem("bags", link=link, event_weight=20.0)
+    centers = federation()
+    for start in (asked.alpha, asked.alpha - 6.0, asked.alpha + 4.0):
+        alpha = refitted_baseline(centers, asked.setting, asked.theta, start)
+        at = asked.setting, asked.theta, alpha, np.ones(1)
+        found = BaselineSlopesAt(*at, Detail.GRADIENT).answer(patients())
+        assert np.abs(found.alpha).max() < 1e-8
+    # In every interval as many events are predicted as were seen.
+    risk = asked.setting.risk(patients(), asked.theta)
+    placed = asked.setting.timing.placed(patients())
+    at_risk = placed.intervals[:, None] > np.arange(GRID.intervals)
+    hazard = asked.setting.timing.link.hazard(risk[:, None] + alpha)
+    seen = np.bincount(placed.intervals[placed.event] - 1, minlength=GRID.intervals)
+    # The score of cloglog weighs an event by v / hazard, a little more than one.
+    tolerance = 1e-8 if link == "logit" else 0.02
+    predicted = (at_risk * hazard).sum(axis=0)
+    np.testing.assert_allclose(predicted, seen, rtol=tolerance, atol=1e-8)
+
+
+def test_a_rescaled_baseline_is_where_all_slopes_vanish() -> None:
+    asked = problem("both", event_weight=20.0)
+    theta = 0.3 * asked.theta
+    alpha, slope = rescaled_baseline(federation(), asked.setting, theta, asked.alpha)
+    at = asked.setting, theta, alpha, np.array([slope])
+    found = BaselineSlopesAt(*at, Detail.GRADIENT).answer(patients())
+    assert np.abs(found.alpha).max() < 1e-6
+    assert slope == 0.0 or abs(found.beta[0]) < 1e-6
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_risks_that_say_the_contrary_give_one_curve_for_all(sign: float) -> None:
+    asked = problem("bags")
+    trained = NetworkAdam(epochs=10, learning_rate=0.05).minimise(federation(), asked)
+    theta = trained.theta.copy()
+    theta[-4:] *= sign  # the last layer: the risk itself
+    _, slope = rescaled_baseline(federation(), asked.setting, theta, asked.alpha)
+    assert slope > 0.3 if sign > 0 else slope == 0.0
+
+
+@pytest.mark.parametrize("sampling_rate", [1.0, 0.25])
+def test_the_noise_spends_the_epsilon_that_is_named(sampling_rate: float) -> None:
+    solver = PrivateNetwork(
+        PATIENTS, epsilon=2.0, delta=1e-4, steps=5, sampling_rate=sampling_rate
+    )
+    release = solver.release()
+    assert release.releases == 5
+    assert release.sensitivity == solver.clip
+    assert 0.99 * 2.0 < epsilon_of(release, 1e-4) <= 2.0
+
+
+class _NextToNoNoise(PrivateNetwork):
+    def release(self, fewest_centers: int | None = None) -> GaussianRelease:
+        return GaussianRelease(1e-6, self.clip, 1.0, self.steps, fewest_centers)
+
+
+def test_without_noise_and_clipping_a_private_training_is_gradient_descent() -> None:
+    asked = problem("both")
+    solver = _NextToNoNoise(PATIENTS, 1.0, 1e-4, steps=6, clip=1e3, learning_rate=0.2)
+    noised = [
+        replace(center, noise=NoisedReplies("study", 1e-4)) for center in federation().centers
+    ]
+    told: list[NetworkStep | EpochLoss] = []
+    found = solver.minimise(InProcess(noised), asked, told.append)
+    assert len(told) == 6
+    point = asked.theta.copy(), asked.alpha.copy()
+    for number in range(1, 7):
+        rate = cooled(0.2, number, 6)
+        here = NetworkGradientAt(asked.setting, *point).answer(patients())
+        point = point[0] - rate * here.theta / PATIENTS, point[1] - rate * here.alpha / PATIENTS
+    np.testing.assert_allclose(found.theta, point[0], atol=1e-4)
+    np.testing.assert_allclose(found.alpha, point[1], atol=1e-4)
+    assert np.abs(found.theta - asked.theta).max() > 1e-2
+
+
+def test_noise_in_the_log_risk_follows_from_public_numbers() -> None:
+    solver = PrivateNetwork(1000, 1.0, 1e-4, steps=4, clip=2.0, learning_rate=0.5)
+    release = GaussianRelease(10.0, 2.0, releases=4)
+    # Rates 0.5, 0.5, 0.5 and 0.25 of noise 10 · 2 / 1000.
+    expected = 0.02 * np.sqrt(3 * 0.25 + 0.0625)
+    assert solver.noise_in_log_risk(release, centers=1) == pytest.approx(expected)
+    apart = solver.noise_in_log_risk(release, centers=4)
+    assert apart == pytest.approx(2.0 * expected)  # every center adds its own
+    masked = replace(release, fewest_centers=4)
+    assert solver.noise_in_log_risk(masked, centers=4) == pytest.approx(expected)
