@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,8 @@ def test_any_change_of_any_patient_changes_the_hash(field: str) -> None:
     cohort = parts["center 01"]
     values = np.array(getattr(cohort, field))
     values.flat[-1] = not values.flat[-1] if field == "event" else values.flat[-1] + 1
-    changed = replace(cohort, **{field: values})
+    values_of: dict[str, Any] = {field: values}
+    changed = replace(cohort, **values_of)
     assert arrays_hash(parts) != arrays_hash({**parts, "center 01": changed})
     assert arrays_hash(parts) == arrays_hash(dict(reversed(parts.items())))
 

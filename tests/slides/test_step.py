@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import platform
 import subprocess
 import sys
 import time
@@ -218,7 +218,7 @@ def test_a_slide_without_a_file_is_told() -> None:
 
 def _claim(pid: int, started: str) -> str:
     return json.dumps(
-        {"pid": pid, "host": socket.gethostname(), "started": started, "time": time.time()}
+        {"pid": pid, "host": platform.node(), "started": started, "time": time.time()}
     )
 
 

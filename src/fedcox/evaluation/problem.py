@@ -17,7 +17,7 @@ import numpy as np
 from fedcox.data.center_split import Split, split_cohort
 from fedcox.data.synthetic import CensoringBound, simulate_paper_cohort
 from fedcox.evaluation.seeds import derived_generator
-from fedcox.survival.cohort import BoolArray, Cohort, IntArray
+from fedcox.survival.cohort import Cohort
 
 
 class AbstractProblem(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +60,7 @@ def _create(claim: Path) -> bool:
     own = {
         "pid": os.getpid(),
         "started": _started(os.getpid()),
-        "host": socket.gethostname(),
+        "host": platform.node(),
         "time": time.time(),
     }
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -72,7 +72,7 @@ def _expired(claim: Path) -> bool:
     try:
         age = time.time() - claim.stat().st_mtime
         other = json.loads(claim.read_text(encoding="utf-8"))
-        here = other["host"] == socket.gethostname()
+        here = other["host"] == platform.node()
         pid, started = int(other["pid"]), other["started"]
     except FileNotFoundError:
         return True  # its owner has just finished
