@@ -34,6 +34,8 @@ class Reader:
         for block in self._page.blocks:
             if block.remark.startswith("terminal"):
                 continue  # tests/docs/test_two_terminals.py
+            if block.remark.startswith("minutes"):
+                continue  # tests/evaluation/test_paper_slides.py runs the same steps
             if block.language in ("console", "sh"):
                 self._type(block)
             elif block.language == "python":

@@ -12,7 +12,6 @@ from torch import Tensor
 from fedcox.models import discrete_time_loss as module
 from fedcox.models.discrete_time_loss import (
     LinkName,
-    baseline_terms,
     cell_loss_and_slopes,
     discrete_time_loss,
     loss_and_slopes,
@@ -106,24 +105,6 @@ def test_some_stacked_rows_cost_what_they_cost_in_the_stack(
     assert_close(found.loss, wanted, rtol=1e-12, atol=0)
     assert_close(found.phi, slopes[0], rtol=1e-10, atol=1e-12)
     assert_close(found.alpha, slopes[1], rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("reading", READINGS)
-def test_slope_and_curvature_of_the_baseline_are_autograds(
-    link: LinkName, reading: CensoredInterval
-) -> None:
-    phi, alpha, placed, rows = problem(reading)
-
-    def loss(baseline: Tensor) -> Tensor:
-        return stacked_loss(phi.detach(), baseline, rows, link, 1.0)
-
-    found = baseline_terms(phi.detach(), alpha.detach(), placed, link=link)
-    hessian = torch.autograd.functional.hessian(loss, alpha.detach())  # type: ignore[no-untyped-call]
-    assert_close(found.loss, loss(alpha).detach(), rtol=1e-12, atol=0)
-    (slope,) = torch.autograd.grad(loss(alpha), [alpha])
-    assert_close(found.slope, slope, rtol=1e-10, atol=1e-12)
-    assert_close(torch.diag(found.curvature), hessian, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("link", LINKS)

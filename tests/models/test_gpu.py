@@ -107,7 +107,6 @@ def test_slides_that_do_not_fit_are_brought_there_a_batch_at_a_time(
         np.tile(np.arange(GRID.intervals), PATIENTS),
     )
     assert gap(cells.theta, wanted.theta) <= 1e-6
-    scores = model.slide_scores(theta, resident)
-    whole = model.baseline(alpha, scores, resident)
-    assert whole.loss == pytest.approx(wanted.loss, rel=0.01)
+    whole = model.loss(theta, alpha, resident)
+    assert whole == pytest.approx(wanted.loss, rel=0.01)
     assert np.isfinite(model.cox_gradient(theta, resident).theta).all()

@@ -112,36 +112,6 @@ def test_linear_in_the_mean_of_a_bag_it_is_the_linear_model_of_these_means() -> 
     assert theta == pytest.approx(wanted.coef, abs=1e-6)
 
 
-def test_the_baseline_without_weights_is_found_by_newton_from_a_balanced_training() -> None:
-    """At θ fixed, the unweighted optimum in α: statsmodels with phi as offset."""
-    grid = TimeGrid.regular(WIDTH, HORIZON)
-    theta, alpha = trained(Perceptron(3, ()), COHORT, "logit", "include", 6.0)
-    model = NeuralModel(Perceptron(3, ()), "logit", grid.intervals, 6.0, precision="float64")
-    patients = model.lay_out(COHORT, grid.at_risk(COHORT.time, COHORT.event, "include"))
-    scores = model.slide_scores(theta, patients)
-    for _ in range(20):
-        terms = model.baseline(alpha, scores, patients)
-        alpha = alpha - terms.slope / terms.curvature
-    rows = by_width(
-        COHORT.time.tolist(), COHORT.event.tolist(), WIDTH, "include", horizon=HORIZON
-    )
-    indicators = np.eye(grid.intervals)[rows.interval]
-    glm = sm.GLM(
-        rows.event,
-        indicators,
-        family=sm.families.Binomial(),
-        offset=(COHORT.covariates @ theta)[rows.patient],
-    )
-    assert alpha == pytest.approx(glm.fit(tol=1e-12).params, abs=1e-9)
-    some = np.arange(0, COHORT.patients, 3)
-    parts = [
-        model.baseline(alpha, scores, patients, rows)
-        for rows in (some, np.setdiff1d(np.arange(COHORT.patients), some))
-    ]
-    whole = model.baseline(alpha, scores, patients)
-    assert (parts[0] + parts[1]).slope == pytest.approx(whole.slope, abs=1e-10)
-
-
 def test_a_million_cells_fit_in_blocks() -> None:
     """The logit's pairs of sample and interval are never all there at once."""
     model = NeuralModel(Perceptron(1, ()), "logit", 5000, precision="float64")

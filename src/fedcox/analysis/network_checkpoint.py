@@ -7,15 +7,15 @@ a fingerprint of everything they depend on.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
-from fedcox.errors import InputError, OutputError, needs_extra
+from fedcox.errors import InputError, needs_extra
 from fedcox.federation.digest import digest
+from fedcox.slides.whole_file import whole_file
 from fedcox.solvers.network_solver import EpochLoss, TrainingState
 from fedcox.survival.cohort import FloatArray
 
@@ -60,20 +60,8 @@ class NetworkCheckpoint:
             "epochs": json.dumps([asdict(epoch) for epoch in state.epochs]),
         }
         told["seal"] = _seal(arrays, told)
-        content = save(arrays, told)
-        part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
-        try:
-            with part.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self.path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise OutputError(
-                f"Cannot write {self.path}: {error.strerror or error}.",
-                ["Choose a folder that exists and that you may write to."],
-            ) from error
+        with whole_file(self.path) as part:
+            part.write_bytes(save(arrays, told))
 
 
 def _parsed(content: bytes, path: Path) -> tuple[str, TrainingState]:

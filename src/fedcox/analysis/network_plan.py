@@ -12,6 +12,7 @@ from fedcox.models.architecture import AbstractArchitecture
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_solver import AbstractNetworkSolver
 from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.solvers.training_choices import is_number
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import CensoredInterval
 
@@ -22,7 +23,7 @@ class NetworkPlan:
 
     `width` is that of the intervals, in the unit of time; `horizon` None is agreed on by
     asking. With `balanced` cells with the event weigh as much as all others together, by counts
-    over all centers. `slide_weight` "slide" counts every slide once, "patient" every patient.
+    of patients over all centers. `slide_weight` "slide" counts every slide once, "patient" every patient.
     `device` is where centers in this process compute.
 
     Under noise (`solver` a PrivateNetwork) nothing may be asked beforehand: the horizon must be
@@ -72,14 +73,19 @@ class NetworkPlan:
                 yield f"{name} is {getattr(self, name)!r}; it must be {' or '.join(allowed)}."
 
     def _sizes(self) -> Iterator[str]:
-        if not self.width > 0:
-            yield f"width is {self.width}; it must be above 0, in the unit of time."
-        if self.horizon is not None and not self.horizon > 0:
-            yield f"horizon is {self.horizon}; it must be above 0, in the unit of time."
-        if self.seed < 0:
-            yield f"seed is {self.seed}; it must not be below 0."
+        if not (is_number(self.width) and self.width > 0):
+            yield f"width is {self.width!r}; it must be a number above 0, in the unit of time."
+        if self.horizon is not None and not (is_number(self.horizon) and self.horizon > 0):
+            yield (
+                f"horizon is {self.horizon!r}; it must be a number above 0, in the unit of time."
+            )
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            yield f"seed is {self.seed!r}; it must be a whole number, not below 0."
         if any(not low < high for low, high in self.ranges or ()):
             yield "ranges must give a low and a higher number for every column."
+        columns = getattr(self.architecture, "columns", None)
+        if self.ranges is not None and columns not in (None, len(self.ranges)):
+            yield f"There are ranges of {len(self.ranges)} columns; the network has {columns}."
 
     def _not_under_noise(self) -> Iterator[str]:
         if self.horizon is None:

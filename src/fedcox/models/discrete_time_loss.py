@@ -45,14 +45,6 @@ class SampleSlopes(NamedTuple):
     alpha: Tensor  # (samples, intervals)
 
 
-class BaselineTerms(NamedTuple):
-    """The loss as a function of α alone; intervals are apart, so its Hessian is diagonal."""
-
-    loss: Tensor  # ()
-    slope: Tensor  # (intervals,)
-    curvature: Tensor  # (intervals,)
-
-
 def loss_and_slopes(
     phi: Tensor,
     alpha: Tensor,
@@ -95,31 +87,6 @@ def sample_slopes(
     last, own_cost, own_slope = _event_terms(phi, alpha, placed, link, event_weight)
     slope = (share * slope).scatter_add(1, last[:, None], own_slope[:, None])
     return SampleSlopes((share * cost).sum(1) + own_cost, slope)
-
-
-def baseline_terms(
-    phi: Tensor, alpha: Tensor, placed: PlacedSamples, *, link: LinkName
-) -> BaselineTerms:
-    """Loss, slope and curvature in α at fixed scores, with events of weight one."""
-    loss = phi.new_zeros(())
-    slopes, curvatures = torch.zeros_like(alpha), torch.zeros_like(alpha)
-    for part in _parts(phi.numel(), alpha.numel()):
-        own, here = phi[part], placed.take(part)
-        share = _share_survived(here, alpha)
-        z = torch.where(share > 0, own[:, None] + alpha, 0.0)
-        cost, slope = _survival(z, link)
-        last, own_cost, own_slope = _event_terms(own, alpha, here, link, 1.0)
-        bend = (
-            here.weight.to(own.dtype) * here.event * _event_curvature(own + alpha[last], link)
-        )
-        loss = loss + (share * cost).sum() + own_cost.sum()
-        slopes = slopes + (share * slope).sum(0) + _by_interval(own_slope, last, alpha.numel())
-        curvatures = (
-            curvatures
-            + (share * _survival_curvature(z, link)).sum(0)
-            + _by_interval(bend, last, alpha.numel())
-        )
-    return BaselineTerms(loss, slopes, curvatures)
 
 
 def cell_loss_and_slopes(
@@ -242,10 +209,6 @@ def _survival(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
     return -logsigmoid(-z), torch.sigmoid(z)
 
 
-def _survival_curvature(z: Tensor, link: LinkName) -> Tensor:
-    return z.exp() if link == "cloglog" else torch.sigmoid(z) * torch.sigmoid(-z)
-
-
 def _event(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
     """The cost g, and its slope; neither overflows."""
     if link == "logit":
@@ -255,14 +218,6 @@ def _event(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
     cost = torch.where(v < _SMALL, v / 2 - v * v / 24 - z, -torch.log(-(-some).expm1()))
     cost = torch.where(v > 1, -torch.log1p(-(-v).exp()), cost)
     return cost, -_event_ratio(v)
-
-
-def _event_curvature(z: Tensor, link: LinkName) -> Tensor:
-    if link == "logit":
-        return torch.sigmoid(z) * torch.sigmoid(-z)
-    v = _rate(z)
-    ratio = _event_ratio(v)
-    return ratio * torch.where(v < _SMALL, v / 2 + v * v / 12, ratio + v - 1)
 
 
 def _rate(z: Tensor) -> Tensor:

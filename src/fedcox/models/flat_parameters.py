@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
+from threading import Lock
 
 import numpy as np
 import torch
@@ -21,11 +22,13 @@ from fedcox.survival.cohort import FloatArray
 
 #: Where no seed matters, since the weights are replaced.
 _ANY_SEED = 0
+#: Modules draw from torch's one generator, so two threads must not make them at once.
+_DRAWING = Lock()
 
 
 def build(architecture: AbstractArchitecture, seed: int = _ANY_SEED) -> nn.Module:
     """A module that obeys the rules; torch's global generator stays as it was."""
-    with torch.random.fork_rng(devices=[]):
+    with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         module = architecture.build()
     check_module(architecture.name, module)

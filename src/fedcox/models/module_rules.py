@@ -6,15 +6,17 @@ centers to another, and would not be one patient's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
 
-from fedcox.errors import WeightsError
+from fedcox.errors import InputError, WeightsError
 from fedcox.survival.cohort import IntArray
 
 _ROUNDING = 1e-3  # far above that of any precision here
@@ -57,10 +59,42 @@ def _fault(part: nn.Module) -> str | None:
     return None
 
 
-def check_scores(name: str, score: Callable[[IntArray], Tensor], samples: int) -> None:
-    """Refuse a module that mixes or draws in its own code: samples must score as when alone."""
-    alone, again = score(np.array([0])), score(np.array([0]))
-    beside = score(np.array([0, min(1, samples - 1)]))[:1]
+class Scores(Protocol):
+    """What computes the scores of samples, given by their numbers."""
+
+    def scores(self, samples: IntArray) -> Tensor: ...
+
+    def blocks(self, samples: IntArray) -> Iterator[tuple[slice, Pulling]]: ...
+
+
+class Pulling(Protocol):
+    """Some scores whose slopes in the weights can be asked for."""
+
+    def pull(self, slopes: Tensor) -> Tensor: ...
+
+
+def check_scores(name: str, phi: Scores, samples: int) -> None:
+    """Refuse a module that does not run, or that mixes or draws in its own code.
+
+    Samples must score as when they are alone.
+    """
+    try:
+        alone, again = phi.scores(np.array([0])), phi.scores(np.array([0]))
+        beside = phi.scores(np.array([0, min(1, samples - 1)]))[:1]
+        with torch.enable_grad():
+            for _, block in phi.blocks(np.array([0])):
+                block.pull(torch.ones_like(alone))
+    except InputError:
+        raise
+    except Exception as error:  # whatever a researcher's own code may raise
+        raise WeightsError(
+            f"The network {name!r} does not run on these patients, or cannot be trained.",
+            [
+                f"{type(error).__name__}: {error}",
+                "It must take what these patients have, and give a tensor that its weights "
+                "lead to, not detached from them.",
+            ],
+        ) from error
     if _differ(alone, again):
         raise WeightsError(
             f"The network {name!r} gives the same patient another score each time.",

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedcox.errors import CohortError, InputError
+from fedcox.errors import CohortError, InputError, WeightsError
 from fedcox.models.architecture import AbstractArchitecture, Inputs
 from fedcox.models.placed_samples import PlacedSamples
 from fedcox.models.slide_tensors import AbstractSlides, slide_tensors
@@ -134,6 +134,46 @@ class NetworkPatients:
         within = np.arange(place.size) - np.repeat(np.cumsum(counts) - counts, counts)
         return SampleBatch(self.first[rows][place] + within, place, int(rows.size))
 
+    def distinct(self, rows: IntArray | None) -> tuple[SampleBatch, FloatArray]:
+        """The distinct samples of these patients, and how often each is there."""
+        if rows is None:
+            batch = self.batch()
+            return batch, np.ones(batch.samples.size)
+        chosen, times = np.unique(rows, return_counts=True)
+        batch = self.batch(chosen)
+        return batch, times[batch.patient].astype(np.float64)
+
+    def weighed(self, rows: IntArray | None) -> tuple[SampleBatch, PlacedSamples]:
+        """The distinct samples of these patients, weighing as often as they are there."""
+        if rows is None:
+            return self.batch(), self.placed
+        batch, times = self.distinct(rows)
+        placed = self.placed_at(batch.samples)
+        return batch, placed.weighing(torch.tensor(times, device=placed.weight.device))
+
+    def check_features(self, samples: IntArray) -> None:
+        """Refuse slides among these samples whose features are not all finite."""
+        if self.slides is None:
+            return
+        bags = map(self.slides.bag, samples.tolist())
+        faulty = sum(not bool(torch.isfinite(bag).all()) for bag in bags)
+        if faulty:
+            raise CohortError(
+                f"{faulty} slide(s) have features that are missing or not finite.",
+                ["Compute their features anew, or leave these slides out."],
+            )
+
+    def check_scores(self, samples: IntArray, scores: FloatArray) -> None:
+        """Refuse scores of these samples that are no numbers, and say why."""
+        faulty = int(np.count_nonzero(~np.isfinite(scores)))
+        if not faulty:
+            return
+        self.check_features(samples)
+        raise WeightsError(
+            f"The network gives {faulty} slide(s) or patient(s) a score that is not finite.",
+            ["Its weights are out of bounds, or the features are far too large."],
+        )
+
     def placed_at(self, samples: IntArray) -> PlacedSamples:
         """Where these samples stand in time."""
         return self.placed.take(torch.from_numpy(samples).to(self.placed.weight.device))
@@ -158,7 +198,13 @@ def _nowhere(patients: int) -> TimeAtRisk:
 
 
 def _check_device(device: str) -> None:
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):
+        kind = ""
+    if kind not in ("cpu", "cuda"):
+        raise InputError(f"There is no device {device!r}.", ["Say cpu, cuda, or cuda:0."])
+    if kind == "cuda" and not torch.cuda.is_available():
         raise InputError(
             "There is no GPU that torch can use here.", ["Say device cpu, or install CUDA."]
         )

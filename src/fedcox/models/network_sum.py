@@ -19,19 +19,3 @@ class NetworkSum:
         return NetworkSum(
             self.loss + other.loss, self.theta + other.theta, self.alpha + other.alpha
         )
-
-
-@dataclass(frozen=True, eq=False)
-class BaselineSum:
-    """Loss, slope and curvature in α at fixed weights; the Hessian in α is diagonal."""
-
-    loss: float
-    slope: FloatArray  # (intervals,)
-    curvature: FloatArray  # (intervals,)
-
-    def __add__(self, other: BaselineSum) -> BaselineSum:
-        return BaselineSum(
-            self.loss + other.loss,
-            self.slope + other.slope,
-            self.curvature + other.curvature,
-        )

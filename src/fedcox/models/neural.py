@@ -7,10 +7,11 @@ always computed in float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import local
-from typing import Literal, get_args
+from typing import get_args
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,35 +19,31 @@ import torch
 from torch import Tensor
 
 from fedcox.errors import InputError
-from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
+from fedcox.models.architecture import AbstractArchitecture
 from fedcox.models.cox_loss import cox_loss
 from fedcox.models.discrete_time_loss import (
     LinkName,
     LossAndSlopes,
-    baseline_terms,
     cell_loss_and_slopes,
     loss_and_slopes,
     sample_slopes,
 )
-from fedcox.models.flat_parameters import assign, build, check_theta, size
-from fedcox.models.module_rules import check_scores
+from fedcox.models.flat_parameters import check_theta, size
 from fedcox.models.network_patients import (
     NetworkPatients,
     SampleBatch,
     SlideWeight,
     check_fit,
 )
-from fedcox.models.network_sum import BaselineSum, NetworkSum
-from fedcox.models.phi import AbstractPhi, BagPhi, LoadedModule, TablePhi, TilePhi
+from fedcox.models.network_phi import NetworkPhi, Precision
+from fedcox.models.network_sum import NetworkSum
+from fedcox.models.phi import AbstractPhi
 from fedcox.models.placed_samples import PlacedSamples
 from fedcox.models.recorded_step import RecordedSteps, recorded_steps
-from fedcox.models.tile_scorer import TileScorerWeights
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.time_grid import TimeAtRisk
 
-__all__ = ["BaselineSum", "NetworkSum", "NeuralModel", "Precision"]
-
-Precision = Literal["float32", "float64", "bfloat16"]
+__all__ = ["NetworkSum", "NeuralModel", "Precision"]
 
 _NUMBERS = 2**22  # of single patients' gradients that are held together
 
@@ -66,7 +63,7 @@ class NeuralModel:
     slide_weight: SlideWeight = "slide"
     precision: Precision = "float32"
     device: str = "cpu"
-    _own: local = field(default_factory=local, repr=False)  # modules are not for two threads
+    _own: local = field(default_factory=local, repr=False)  # recorded steps, of each thread
 
     def __post_init__(self) -> None:
         faults = [
@@ -95,7 +92,7 @@ class NeuralModel:
             inputs=self.architecture.inputs,
             slide_weight=self.slide_weight,
             device=self.device,
-            dtype=self._dtype,
+            dtype=self._network.dtype,
         )
 
     def gradient(
@@ -112,7 +109,7 @@ class NeuralModel:
         played = self._played(theta, alpha, patients, rows)
         if played is not None:
             return played
-        batch, placed = self._weighed(patients, rows)
+        batch, placed = patients.weighed(rows)
         baseline = self._tensor(alpha)
 
         def slopes(phi: Tensor, part: slice) -> LossAndSlopes:
@@ -124,7 +121,10 @@ class NeuralModel:
                 event_weight=self.event_weight,
             )
 
-        return self._summed(self._phi(theta, patients), batch, slopes)
+        found = self._summed(self._phi(theta, patients), batch, slopes)
+        if not np.isfinite(found.loss):
+            patients.check_features(batch.samples)
+        return found
 
     def loss(
         self,
@@ -134,7 +134,7 @@ class NeuralModel:
         rows: IntArray | None = None,
     ) -> float:
         """The loss alone, which takes half the work."""
-        batch, placed = self._weighed(patients, rows)
+        batch, placed = patients.weighed(rows)
         phi = self._phi(theta, patients).scores(batch.samples)
         terms = loss_and_slopes(
             phi, self._tensor(alpha), placed, link=self.link, event_weight=self.event_weight
@@ -183,7 +183,7 @@ class NeuralModel:
         Each event is compared with the samples of the batch alone; all of them are held until
         the last score is known.
         """
-        batch, placed = self._weighed(patients, rows)
+        batch, placed = patients.weighed(rows)
         blocks = list(self._phi(theta, patients).blocks(batch.samples))
         total = torch.zeros(size(self.architecture), dtype=torch.float64, device=self.device)
         if not blocks:
@@ -218,57 +218,20 @@ class NeuralModel:
         """The score of each slide of each patient; of each patient where phi has no slides."""
         if not patients.patients:
             return []
-        scores = self._phi(theta, patients).scores(patients.batch().samples).cpu().numpy()
+        samples = patients.batch().samples
+        scores = self._phi(theta, patients).scores(samples).cpu().numpy()
+        patients.check_scores(samples, scores)
         return np.split(np.asarray(scores, dtype=np.float64), patients.first[1:-1])
-
-    def baseline(
-        self,
-        alpha: FloatArray,
-        scores: Sequence[FloatArray],
-        patients: NetworkPatients,
-        rows: IntArray | None = None,
-    ) -> BaselineSum:
-        """Loss, slope and curvature in α at the `scores` of all patients, labels not balanced.
-
-        Newton's method on these gives the baseline that belongs to the scores.
-        """
-        batch = patients.batch(rows)
-        phi = self._tensor(np.concatenate([*scores, np.empty(0)]))
-        terms = baseline_terms(
-            phi[torch.from_numpy(batch.samples).to(self.device)],
-            self._tensor(alpha),
-            patients.placed_at(batch.samples),
-            link=self.link,
-        )
-        slope, curvature = terms.slope.cpu().numpy(), terms.curvature.cpu().numpy()
-        return BaselineSum(float(terms.loss), slope, curvature)
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        """That of tables and of modules; bfloat16 is for products over tiles."""
-        return torch.float64 if self.precision == "float64" else torch.float32
 
     def _tensor(self, values: FloatArray) -> Tensor:
         return torch.tensor(values, dtype=torch.float64, device=self.device)
 
     def _phi(self, theta: FloatArray, patients: NetworkPatients) -> AbstractPhi:
-        check_theta(self.architecture, theta)
-        coarse = self.precision == "bfloat16"
-        if isinstance(self.architecture, TileScorer | TileScorerWithTable):
-            weights = TileScorerWeights.of(self.architecture, self._tensor(theta))
-            return TilePhi(weights, patients, torch.bfloat16 if coarse else self._dtype)
-        loaded: LoadedModule | None = getattr(self._own, "loaded", None)
-        module = loaded or LoadedModule.of(
-            build(self.architecture).to(self.device, self._dtype)
-        )
-        assign(module.module, theta)
-        phi: AbstractPhi = TablePhi(module, patients)
-        if self.architecture.inputs != "table":
-            phi = BagPhi(module, patients, coarse)
-        if loaded is None and patients.patients:
-            check_scores(self.architecture.name, phi.scores, patients.patients)
-            self._own.loaded = module
-        return phi
+        return self._network.at(theta, patients)
+
+    @cached_property
+    def _network(self) -> NetworkPhi:
+        return NetworkPhi(self.architecture, self.precision, self.device)
 
     def _played(
         self,
@@ -293,17 +256,8 @@ class NeuralModel:
         steps: RecordedSteps | None = kept[patients]
         if steps is None:
             return None
-        batch, times = _distinct(patients, rows)
+        batch, times = patients.distinct(rows)
         return steps.summed(theta, alpha, batch.samples, times)
-
-    def _weighed(
-        self, patients: NetworkPatients, rows: IntArray | None
-    ) -> tuple[SampleBatch, PlacedSamples]:
-        """The distinct samples of these patients, weighing as often as they are there."""
-        if rows is None:
-            return patients.batch(), patients.placed
-        batch, times = _distinct(patients, rows)
-        return batch, patients.placed_at(batch.samples).weighing(self._tensor(times))
 
     def _summed(
         self,
@@ -340,18 +294,6 @@ class NeuralModel:
             for patient, sample in zip(batch.patient[part].tolist(), each, strict=True):
                 rows[patient] += sample
         return np.asarray(rows.cpu().numpy(), dtype=np.float64)
-
-
-def _distinct(
-    patients: NetworkPatients, rows: IntArray | None
-) -> tuple[SampleBatch, FloatArray]:
-    """The distinct samples of these patients, and how often each is there."""
-    if rows is None:
-        batch = patients.batch()
-        return batch, np.ones(batch.samples.size)
-    chosen, times = np.unique(rows, return_counts=True)
-    batch = patients.batch(chosen)
-    return batch, times[batch.patient].astype(np.float64)
 
 
 def _answer(loss: Tensor, theta: Tensor, alpha: Tensor) -> NetworkSum:

@@ -256,6 +256,11 @@ class RowBlock:
 
 
 def _one_each(score: Tensor, samples: int) -> Tensor:
+    if not isinstance(score, Tensor):
+        raise WeightsError(
+            f"The network gave a {type(score).__name__}, not a tensor.",
+            ["It must give one number, the risk, for each sample, as a tensor."],
+        )
     if score.numel() != samples:
         raise WeightsError(
             f"The network gave {score.numel()} number(s) for {samples} sample(s).",

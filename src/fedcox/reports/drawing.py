@@ -139,7 +139,7 @@ def png_bytes(picture: Picture, words: dict[str, str] | None = None) -> bytes:
     for name, text in (words or {}).items():
         about.add_text(name, text)
     kept = BytesIO()
-    picture.save(kept, format="PNG", optimize=True, pnginfo=about)
+    picture.save(kept, format="PNG", pnginfo=about)
     return kept.getvalue()
 
 

@@ -17,9 +17,16 @@ def best_epoch(epochs: Sequence[EpochLoss]) -> int:
     for epoch in epochs:
         if epoch.validation is None:
             best = epoch.epoch
-        elif best == 0 or least - epoch.validation > _GAIN * abs(least):
+        elif best == 0 or _gains(epoch.validation, least):
             best, least = epoch.epoch, epoch.validation
     return best
+
+
+def _gains(loss: float, least: float) -> bool:
+    """Whether a loss is less; any number is less than none."""
+    if not math.isfinite(least):
+        return math.isfinite(loss)
+    return least - loss > _GAIN * abs(least)
 
 
 def is_over(epochs: Sequence[EpochLoss], most: int, patience: int | None) -> bool:

@@ -30,6 +30,7 @@ from fedcox.solvers.network_solver import (
     held_out,
     validation_loss,
 )
+from fedcox.solvers.training_choices import not_among, not_counts, not_positive, not_within
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.descent import AdamDescent
 
@@ -62,20 +63,11 @@ class NetworkAdam(AbstractNetworkSolver):
 
     def __post_init__(self) -> None:
         faults = [
-            f"{name} is {value}; it must be at least 1."
-            for name, value in (
-                ("epochs", self.epochs),
-                ("batch_size", self.batch_size),
-                ("patience", self.patience),
-            )
-            if value is not None and value < 1
+            *not_counts(self, "epochs", "batch_size", "patience"),
+            *not_positive(self, "learning_rate"),
+            *not_within(self, "validation", zero=True),
+            *not_among(self, "batching", *_SIZES),
         ]
-        if not self.learning_rate > 0:
-            faults.append(f"learning_rate is {self.learning_rate}; it must be above 0.")
-        if not 0 <= self.validation < 1:
-            faults.append(f"validation is {self.validation}; it is a share, from 0 to below 1.")
-        if self.batching not in _SIZES:
-            faults.append(f"batching is {self.batching!r}; it must be 'patients' or 'rows'.")
         if faults:
             raise InputError("A network cannot be trained like this.", faults)
 
@@ -218,9 +210,9 @@ class _Search:
             step = batches.at(epoch, index)
             query = NetworkGradientAt(self._problem.setting, *self.point, step.batch)
             summed = federation.ask(query)
-            check_finite(summed.loss, epoch)
             np.divide(summed.theta, step.size, out=gradient[:split])
             np.divide(summed.alpha, step.size, out=gradient[split:])
+            check_finite(summed.loss + float(gradient.sum()), epoch)
             self._adam.step(self._point, gradient, rate)
             total += summed.loss
             loss = summed.loss / step.size * batches.sizes_per_patient

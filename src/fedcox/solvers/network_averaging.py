@@ -27,6 +27,7 @@ from fedcox.solvers.network_solver import (
     held_out,
     validation_loss,
 )
+from fedcox.solvers.training_choices import not_among, not_counts, not_positive, not_within
 from fedcox.survival.descent import DescentName
 
 
@@ -50,21 +51,11 @@ class NetworkAveraging(AbstractNetworkSolver):
 
     def __post_init__(self) -> None:
         faults = [
-            f"{name} is {value}; it must be at least 1."
-            for name, value in (
-                ("rounds", self.rounds),
-                ("local_epochs", self.local_epochs),
-                ("batch_size", self.batch_size),
-                ("patience", self.patience),
-            )
-            if value is not None and value < 1
+            *not_counts(self, "rounds", "local_epochs", "batch_size", "patience"),
+            *not_positive(self, "learning_rate"),
+            *not_within(self, "validation", zero=True),
+            *not_among(self, "descent", "adam", "sgd"),
         ]
-        if not self.learning_rate > 0:
-            faults.append(f"learning_rate is {self.learning_rate}; it must be above 0.")
-        if not 0 <= self.validation < 1:
-            faults.append(f"validation is {self.validation}; it is a share, from 0 to below 1.")
-        if self.descent not in ("adam", "sgd"):
-            faults.append(f"descent is {self.descent!r}; it must be 'adam' or 'sgd'.")
         if faults:
             raise InputError("A network cannot be trained like this.", faults)
 
@@ -90,7 +81,7 @@ class NetworkAveraging(AbstractNetworkSolver):
             number = len(state.epochs) + 1
             here = state.arrays["theta"], state.arrays["alpha"]
             ends = federation.ask(NetworkSteps(training, *here, self.learning_rate, number))
-            check_finite(ends.loss + float(ends.theta.sum()), number)
+            check_finite(ends.loss + float(ends.theta.sum() + ends.alpha.sum()), number)
             there = ends.theta / ends.patients, ends.alpha / ends.patients
             validation = validation_loss(federation, problem.setting, there, held)
             done = (*state.epochs, EpochLoss(number, ends.loss / ends.patients, validation))

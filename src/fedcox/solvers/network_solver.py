@@ -129,10 +129,10 @@ def validation_loss(
     return found.loss / found.patients if found.patients else math.nan
 
 
-def check_finite(loss: float, epoch: int) -> None:
-    """Refuse to go on from where no number is one."""
-    if not math.isfinite(loss):
+def check_finite(total: float, epoch: int) -> None:
+    """Refuse to go on where loss and gradient, or parameters, added up, are no number."""
+    if not math.isfinite(total):
         raise InputError(
-            f"The training left all bounds in epoch {epoch}: its loss is no number.",
+            f"The training left all bounds in epoch {epoch}: loss or gradient is no number.",
             ["Take a smaller learning_rate, or look for features that are far too large."],
         )

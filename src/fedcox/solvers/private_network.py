@@ -26,6 +26,7 @@ from fedcox.solvers.network_solver import (
     NetworkStep,
     NetworkWatcher,
 )
+from fedcox.solvers.training_choices import not_counts, not_positive, not_within
 from fedcox.survival.descent import GradientDescent
 
 
@@ -48,15 +49,12 @@ class PrivateNetwork(AbstractNetworkSolver):
     learning_rate: float = 0.3
 
     def __post_init__(self) -> None:
-        positive = ("patients", "epsilon", "steps", "clip", "learning_rate")
         faults = [
-            f"{name} is {getattr(self, name)}; it must be above 0."
-            for name in positive
-            if not getattr(self, name) > 0
+            *not_counts(self, "patients", "steps"),
+            *not_positive(self, "epsilon", "clip", "learning_rate"),
+            *not_within(self, "delta", zero=False),
+            *not_within(self, "sampling_rate", zero=False),
         ]
-        for name in ("delta", "sampling_rate"):
-            if not 0 < getattr(self, name) <= 1:
-                faults.append(f"{name} is {getattr(self, name)}; it must be above 0, up to 1.")
         if faults:
             raise InputError("A network cannot be trained under noise like this.", faults)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcox.errors import CohortError
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.network_gradient import NO_COEFFICIENTS
 from fedcox.federation.query import AbstractPrivateQuery
@@ -89,6 +90,7 @@ class ClippedNetworkGradientAt(AbstractPrivateQuery[ClippedNetworkSum]):
         """Patients' gradients, each to the last bit the same whoever else is drawn."""
         if not rows.size:
             return
+        self._check_columns(cohort)
         patients, model = self.agreed.laid_out(cohort), self.agreed.model
         at = self.theta, self.alpha, patients
         if self.agreed.architecture.inputs != "table":  # slides go one by one
@@ -101,6 +103,15 @@ class ClippedNetworkGradientAt(AbstractPrivateQuery[ClippedNetworkSum]):
             filled = np.resize(part, size)
             block = np.concatenate(list(model.patient_gradients(*at, filled)))
             yield block[: part.size]
+
+    def _check_columns(self, cohort: Cohort) -> None:
+        """Of a scale from public ranges no column is left out, as a constant one would be."""
+        scaled = self.agreed.timing.scaling.keep.size
+        if self.agreed.architecture.inputs != "bags" and scaled != cohort.columns:
+            raise CohortError(
+                f"There are ranges of {scaled} columns, and patients have {cohort.columns}.",
+                ["Give the public range of every column, low and high."],
+            )
 
     def combine(self, left: ClippedNetworkSum, right: ClippedNetworkSum) -> ClippedNetworkSum:
         return left + right
