@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from torch import Tensor, nn
 
+from fedcox.analysis.asked_of_network import asked_by_training
 from fedcox.analysis.network_plan import NetworkPlan
 from fedcox.analysis.network_training import train_network, with_noise
 from fedcox.analysis.trained_network import TrainedNetwork
@@ -25,6 +26,7 @@ from fedcox.federation.center import Center
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.policy import Policy
+from fedcox.privacy.policy_tables import BY_NAME_ONLY, QUESTIONS
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_averaging import NetworkAveraging
 from fedcox.solvers.network_solver import EpochLoss, NetworkStep
@@ -245,7 +247,7 @@ class _CrashError(Exception):
 
 @pytest.mark.parametrize(
     "solver",
-    [ADAM, replace(ADAM, batching="rows"), NetworkAveraging(rounds=4, validation=0.2)],
+    [ADAM, NetworkAveraging(rounds=4, validation=0.2)],
 )
 def test_a_training_goes_on_after_a_crash_with_the_same_bits(
     solver: Any, tmp_path: Path
@@ -309,8 +311,9 @@ def test_a_damaged_checkpoint_is_refused(place: int, tmp_path: Path) -> None:
 # Privacy
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "masked"), [("table", False), ("bags", False), ("both", True)]
+)
 @pytest.mark.filterwarnings("ignore::fedcox.errors.NoiseWarning")
 def test_under_noise_nothing_else_is_asked(kind: Kind, masked: bool) -> None:
     ranges = None if kind == "bags" else ((-3.0, 3.0),) * COLUMNS
@@ -359,6 +362,16 @@ def test_a_private_plan_that_would_ask_more_is_refused(
         plan(solver=PRIVATE, **changed)
 
 
+def test_under_noise_every_column_needs_its_range() -> None:
+    ranges = ((-3.0, 3.0),) * (COLUMNS - 1)
+    with pytest.raises(InputError, match="ranges of 2 columns; the network has 3"):
+        plan("table", solver=PRIVATE, ranges=ranges)
+    own = OwnModule("linear", "table", lambda: nn.Linear(COLUMNS, 1))
+    asked = plan(architecture=own, solver=PRIVATE, ranges=ranges)
+    with pytest.raises(CohortError, match="ranges of 2 columns, and patients have 3"):
+        train_network(asked, federation())
+
+
 def test_a_private_training_has_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cost twice"):
         train_network(plan(solver=PRIVATE), federation(), checkpoint=tmp_path / "x")
@@ -400,7 +413,90 @@ def test_a_hospital_that_allows_no_networks_refuses_them() -> None:
         train_network(plan(), limited(Policy(**tables)))
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"horizon": None, "balanced": True},
+        {"solver": replace(ADAM, epochs=1, batching="rows", validation=0.0)},
+        {"solver": NetworkAveraging(rounds=1, validation=0.2)},
+        {"solver": NetworkAdam(epochs=1, batch_size=100)},
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_training_asks_what_is_told_beforehand(changed: dict[str, Any], masked: bool) -> None:
+    asked = plan(**changed)
+    trained = train_network(asked, Masked.around(federation()) if masked else federation())
+    assert trained.record is not None
+    names = {row.query for row in trained.record.ledger} - {"key set-up"}
+    told = asked_by_training(asked, secure_sums=masked)
+    assert names <= set(told)
+    assert {name for name in set(told) - names if not name.startswith("baseline")} <= {
+        "network gradient",
+        "network gradient of a batch",
+    }
+    assert set(told) <= {*QUESTIONS, *BY_NAME_ONLY}
+
+
+def test_under_noise_one_question_is_told_beforehand() -> None:
+    assert set(asked_by_training(plan(solver=PRIVATE))) == {"clipped network gradient"}
+    sampled = set(asked_by_training(plan(solver=replace(PRIVATE, sampling_rate=0.5))))
+    assert sampled == {"clipped network gradient of a sample"} <= set(QUESTIONS)
+
+
 # Wrong input
+
+
+class _Odd(nn.Module):
+    """What a module may give instead of one number."""
+
+    def __init__(self, give: Any, features: int = FEATURES) -> None:
+        super().__init__()
+        self.layer, self.give = nn.Linear(features, 2), give
+
+    def forward(self, bag: Tensor) -> Any:
+        return self.give(self.layer(bag).mean(0))
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (lambda: _Odd(lambda two: two), "gave 2 number"),
+        (lambda: _Odd(lambda two: (two.sum(),)), "gave a tuple, not a tensor"),
+        (lambda: _Odd(lambda two: float(two.sum())), "gave a float, not a tensor"),
+        (lambda: _Odd(lambda two: two.sum().detach()), "cannot be trained"),
+        (lambda: _Odd(lambda two: two.sum(), FEATURES + 2), "does not run on these patients"),
+    ],
+)
+def test_a_module_that_gives_no_number_for_a_slide_is_refused(module: Any, words: str) -> None:
+    own = OwnModule("odd", "bags", module)
+    with pytest.raises(WeightsError, match=words):
+        train_network(plan(architecture=own), federation())
+
+
+def test_a_gradient_that_is_no_number_is_told_in_the_step_it_comes_from() -> None:
+    own = OwnModule("root", "bags", lambda: _Odd(lambda two: (0 * two.sum()).sqrt()))
+    solver = NetworkAdam(epochs=1, batch_size=100)  # a loss that is finite, in the only step
+    with pytest.raises(InputError, match="loss or gradient is no number"):
+        train_network(plan(architecture=own, solver=solver), federation())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_features_that_are_no_numbers_are_told(value: float) -> None:
+    trained = train_network(plan(solver=replace(ADAM, epochs=1)), federation())
+    cohort = with_slides(12, seed=3)
+    assert cohort.bags is not None
+    cohort.bags.slides[4][0].read()[0, 1] = value
+    for ask in (
+        lambda: trained.risk(cohort),
+        lambda: train_network(plan(), InProcess.from_cohorts({"all": cohort})),
+    ):
+        with pytest.raises(CohortError, match=r"1 slide\(s\) have features that are missing"):
+            ask()
+
+
+def test_a_device_that_there_is_not_is_refused() -> None:
+    with pytest.raises(InputError, match="no device 'gpu'"):
+        train_network(plan(device="gpu"), federation())
 
 
 def test_patients_without_slides_are_refused() -> None:
@@ -424,6 +520,11 @@ def test_a_table_of_other_columns_is_refused() -> None:
     ("changed", "words"),
     [
         ({"width": 0.0}, "width is 0.0"),
+        ({"width": None}, "width is None"),
+        ({"width": "30"}, "width is '30'"),
+        ({"width": np.inf}, "width is inf"),
+        ({"horizon": np.nan}, "horizon is nan"),
+        ({"seed": 1.5}, "seed is 1.5"),
         ({"horizon": -1.0}, "horizon is -1.0"),
         ({"link": "probit"}, "link is 'probit'"),
         ({"reading": "sometimes"}, "reading is 'sometimes'"),

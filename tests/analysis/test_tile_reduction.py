@@ -53,12 +53,12 @@ def test_its_error_is_at_most_that_of_the_autoencoder_after_three_epochs() -> No
     assert federated_reducer(PLAN, federation).facts.error <= min(trained.errors)
 
 
-def test_it_takes_one_round_and_the_upper_triangle() -> None:
+def test_it_takes_a_round_of_counts_and_one_of_the_upper_triangle() -> None:
     federation = InProcess.from_cohorts(split([k % 3 for k in range(30)]))
     federated_reducer(PLAN, federation)
-    assert federation.ledger.rounds == 1
-    sent = {row.numbers_up for row in federation.ledger.since((0, 0))}
-    assert sent == {2 + 48 * 49 // 2}
+    assert federation.ledger.rounds == 2
+    sent = {(row.query, row.numbers_up) for row in federation.ledger.since((0, 0))}
+    assert sent == {("tile counts", 2), ("tile moments", 2 + 48 * 49 // 2)}
 
 
 def test_secure_sums_give_the_same_reducer() -> None:
@@ -77,6 +77,8 @@ def test_too_few_patients_or_tiles_are_refused_with_the_reason() -> None:
     assert "Found 2 patients; at least 10 are needed." in str(error.value)
     assert f"Found {few.bags.tiles} tiles of 48 features each" in str(error.value)
     assert "single tiles can be worked out" in str(error.value)
+    # Nothing about the tiles left before.
+    assert {row.query for row in federation.ledger.since((0, 0))} == {"tile counts"}
     enough = Reduction(48, 8, fewest_patients=2, fewest_tiles=few.bags.tiles)
     assert federated_reducer(enough, federation).size == 8
 

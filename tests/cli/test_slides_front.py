@@ -12,6 +12,9 @@ from PIL import Image
 from fedcox.slides.simulated_slides import SimulatedSlides, simulate_slides
 from tests.cli.conftest import Run
 from tests.slides.drawn import cut_in_half, intersection_over_union
+from tests.slides.one_thread import one_thread  # noqa: F401  # a fixture
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
@@ -124,7 +127,7 @@ def test_a_unet_is_trained_and_used(
     work, unet = tmp_path / "work", tmp_path / "unet.safetensors"
     fedcox("slides", "segment", simulated.manifest, "--work", work, "--overviews")
     train = ["slides", "train-unet", work / "overviews", "--masks", work / "masks"]
-    trained = fedcox(*train, "--out", unet, "--steps", "60")
+    trained = fedcox(*train, "--out", unet, "--steps", "30")
     assert trained.status == 0
     assert "trained on 3 pictures" in trained.out
     assert fedcox(*train, "--out", unet).status == 2

@@ -12,7 +12,13 @@ import pytest
 from fedcox.slides.bag_file import BagFacts, read_bag, write_bag
 from fedcox.slides.reduction import read_reducer
 from tests.cli.conftest import Run
-from tests.slides.foreign_files import SIZE, invented_tiles, write_owkin, write_stamp
+from tests.slides.foreign_files import (
+    SIZE,
+    invented_tiles,
+    write_clam,
+    write_owkin,
+    write_stamp,
+)
 from tests.slides.shifted_tiles import shifted_tiles, subspace_gap
 
 pytest.importorskip("h5py")
@@ -199,6 +205,27 @@ def test_bad_slides_are_named_and_the_rest_goes_on(slides: Path, fedcox: Run) ->
     assert "HDF5" in told["s2"]
     assert "other weights" in told["s4"]
     assert len(list((work / "reduced").glob("*.h5"))) == PATIENTS - 2
+
+
+def test_a_slide_that_overflows_has_no_say_in_the_reducer(tmp_path: Path, fedcox: Run) -> None:
+    """Its squares would outweigh those of all other slides together."""
+    folder, work = tmp_path / "clam", tmp_path / "work"
+    rows = ["slide_id,patient_id,center,path"]
+    for number in range(12):
+        tiles = invented_tiles(9, seed=number)
+        scale = 1e6 if number == 5 else 1.0
+        write_clam(folder, f"s{number}", replace(tiles, features=tiles.features * scale))
+        rows.append(f"s{number},p{number},c,")
+    slides = tmp_path / "slides.csv"
+    slides.write_text("\n".join(rows), encoding="utf-8")
+    assert fedcox(*words(slides, "--features", folder)).status == 1
+    assert "more than a half float holds" in failures(work)["s5"]
+    shaped = read_reducer(work / "reducer.safetensors")
+    assert shaped.facts.patients == 11
+    slides.write_text("\n".join(rows[:6] + rows[7:]), encoding="utf-8")
+    assert fedcox(*words(slides, "--features", folder)).status == 0
+    without = read_reducer(work / "reducer.safetensors")
+    np.testing.assert_array_equal(shaped.components, without.components)
 
 
 def test_files_of_another_program_are_reduced(tmp_path: Path, fedcox: Run) -> None:

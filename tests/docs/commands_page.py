@@ -32,6 +32,17 @@ COMMANDS = (
     "center start",
     "center approve",
     "center log",
+    "slides",
+    "slides simulate",
+    "slides segment",
+    "slides tile",
+    "slides embed",
+    "slides reduce",
+    "slides train",
+    "slides predict",
+    "slides heatmap",
+    "slides inspect",
+    "slides train-unet",
     "reproduce",
     "reproduce synthetic",
     "reproduce tcga",
@@ -39,6 +50,7 @@ COMMANDS = (
     "reproduce appendix-a",
     "reproduce compression",
     "reproduce privacy",
+    "reproduce slides",
     "doctor",
 )
 
@@ -48,9 +60,10 @@ _HEAD = """\
 This page is the text of `--help`, command by command; a test compares the two.
 
 Every command ends with status 0 when it did what it says. Wrong input ends with status 2, a
-message that says what was found, what is needed and what to do, and nothing written. Two
-commands know a status 1: `fedcox doctor`, something is missing or wrong, and `fedcox audit`, a
-patient was recovered. An evaluation that is stopped with Ctrl-C ends with status 130 and says
+message that says what was found, what is needed and what to do, and nothing written. Status 1
+means, of `fedcox doctor`, that something is missing or wrong; of `fedcox audit`, that a patient
+was recovered; of `fedcox slides`, that some slides could not be used and the others went on. An
+evaluation that is stopped with Ctrl-C ends with status 130 and says
 how to go on. Tables go to standard output; progress and errors go to standard error.
 
 A folder or file that exists is only replaced with `--overwrite`, and a folder only if it holds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from fedcox.errors import CohortError
 from fedcox.evaluation.folds import fold_numbers
+from fedcox.evaluation.slide_embedding import EncoderChoice, embed_everywhere
 from fedcox.evaluation.slide_experiment import (
     JudgedFold,
     SlidePatients,
@@ -29,6 +31,11 @@ from fedcox.evaluation.slide_study import (
     claims,
     planted_auc,
 )
+from fedcox.slides.manifest import SlideManifest
+from fedcox.slides.segmentation import Segmentation
+from fedcox.slides.simulated_slides import simulate_slides
+from fedcox.slides.step import run_step
+from fedcox.slides.tiling import Tiling
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
@@ -221,3 +228,24 @@ def test_the_papers_table_is_the_papers() -> None:
     assert PAPER_TABLE["COAD"] == {MINI: (0.62, 0.07), DISCRETE: (0.65, 0.07)}
     assert PAPER_TABLE["KIRC"] == {MINI: (0.66, 0.05), DISCRETE: (0.69, 0.04)}
     assert PAPER_TABLE["LGG"] == {MINI: (0.67, 0.05), DISCRETE: (0.68, 0.06)}
+
+
+def test_slides_embedded_in_two_processes_are_those_of_one(tmp_path: Path) -> None:
+    made = simulate_slides(tmp_path / "simulated", 8, 1, seed=1, size_px=384)
+    slides = SlideManifest.read(made.manifest).slides
+    assert len(slides) > 8  # more than one process takes at a time
+    found = {}
+    for processes in (1, 2):
+        work = tmp_path / str(processes)
+        run_step(Segmentation(), slides, work)
+        run_step(Tiling(96.0, 3.0), slides, work)
+        choice = EncoderChoice(untrained=0, precision="float32", batch=8)
+        outcome = embed_everywhere(slides, work, choice, processes=processes)
+        assert sorted(outcome.made) == sorted(row.slide_id for row in slides)
+        assert outcome.tiles > len(slides)
+        again = embed_everywhere(slides, work, choice, processes=1)
+        assert len(again.kept) == len(slides)
+        found[processes] = {
+            path.name: path.read_bytes() for path in (work / "features").glob("*.h5")
+        }
+    assert found[1] == found[2]

@@ -15,6 +15,7 @@ from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.errors import CohortError, MessageError, RefusedError
 from fedcox.federation.center import Center
+from fedcox.federation.queries.tile_counts import PatientsAndTiles, TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.policy import Policy
@@ -85,6 +86,30 @@ def test_secure_sums_keep_every_digit_whatever_the_features_size(scale: float) -
     np.testing.assert_allclose(masked.upper, expected.upper, rtol=1e-14)
 
 
+@given(center=st.lists(st.integers(0, 4), min_size=30, max_size=30))
+@settings(max_examples=10, deadline=None)
+def test_any_split_over_centers_gives_the_pooled_counts(center: list[int]) -> None:
+    found = InProcess.from_cohorts(parts(center)).ask(TileCounts())
+    assert (found.patients, found.tiles) == (POOLED.patients, POOLED.tiles)
+
+
+def test_counts_of_those_without_slides_are_none_and_masks_change_nothing() -> None:
+    table = Cohort(np.empty((2, 0)), np.ones(2), np.ones(2, dtype=np.bool_))
+    assert TileCounts().answer(table) == PatientsAndTiles(0, 0)
+    masked = Masked.around(InProcess.from_cohorts(parts([k % 4 for k in range(30)])))
+    assert masked.ask(TileCounts()) == PatientsAndTiles(POOLED.patients, POOLED.tiles)
+
+
+def test_features_that_are_no_numbers_are_told() -> None:
+    tiles = np.ones((3, 48), dtype=np.float32)
+    tiles[1, 5] = np.nan
+    bags = Bags(((SlideArray(tiles),),), 48)
+    with pytest.raises(CohortError, match="missing or not finite"):
+        ASKED.answer(
+            Cohort(np.empty((1, 0)), np.ones(1), np.ones(1, dtype=np.bool_), bags=bags)
+        )
+
+
 def test_it_travels_as_it_is() -> None:
     tree = from_bytes(to_bytes(encode_reply(ASKED, POOLED)))
     found = decode_reply(ASKED, tree, 0)
@@ -136,6 +161,8 @@ def test_a_center_with_fewer_tiles_than_features_answers_only_under_masks() -> N
         questions={"allowed": "all"},
     )
     center = Center("few", few, gate=Gate(open_policy))
-    with pytest.raises(RefusedError, match="patient_level"):
+    with pytest.raises(RefusedError, match="patient_level") as refusal:
         center.admit(query)
+    assert "bring more slides" in str(refusal.value)
+    assert "[grid]" not in str(refusal.value)
     center.admit(query, masked=True)

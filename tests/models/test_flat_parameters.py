@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
+
 import numpy as np
 import pytest
 import torch
@@ -35,6 +38,22 @@ def test_the_same_seed_gives_the_same_bits_and_leaves_the_global_generator_alone
     assert np.array_equal(first, start(architecture, 5))
     assert not np.array_equal(first, other)
     assert first.dtype == np.float64
+
+
+def test_weights_made_in_several_threads_at_once_are_those_of_their_seeds() -> None:
+    """Layer by layer another thread could draw in between; here it would get the chance."""
+
+    def slowly() -> nn.Module:
+        first = nn.Linear(3, 4)
+        sleep(0.002)
+        return nn.Sequential(first, nn.Linear(4, 1))
+
+    own = OwnModule("slow", "table", slowly)
+    seeds = [1, 2, 3, 4] * 3
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda seed: start(own, seed), seeds))
+    for seed, theta in zip(seeds, found, strict=True):
+        assert np.array_equal(theta, start(own, seed))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())

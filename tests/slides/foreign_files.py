@@ -42,18 +42,28 @@ def invented_tiles(tiles: int = 37, features: int = 16, seed: int = 0) -> Tiles:
 
 
 def write_clam(folder: Path, name: str, tiles: Tiles) -> Path:
-    """`h5_files/SLIDE.h5`; features in single precision, coords with their attributes."""
+    """`h5_files/SLIDE.h5` of bare numbers, and `patches/SLIDE.h5`, which tells of the tiles."""
     import h5py
 
     path = folder / "h5_files" / f"{name}.h5"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    patches = folder / "patches" / f"{name}.h5"
+    for place in (path, patches):
+        place.parent.mkdir(parents=True, exist_ok=True)
     with h5py.File(path, "w") as file:
         shape = tiles.features.shape
         file.create_dataset("features", data=tiles.features, chunks=(1, shape[1]))
-        coords = file.create_dataset(
-            "coords", data=tiles.coords.astype(np.int32), chunks=(1, 2)
+        file.create_dataset("coords", data=tiles.coords.astype(np.int32), chunks=(1, 2))
+    with h5py.File(patches, "w") as file:
+        coords = file.create_dataset("coords", data=tiles.coords, chunks=(1, 2))
+        coords.attrs.update(
+            patch_size=TILE_PX,
+            patch_level=1,
+            downsample=np.array([2.0, 2.0]),
+            downsampled_level_dim=np.array(SIZE) // 2,
+            level_dim=np.array(SIZE) // 2,
+            name=name,
+            save_path=str(patches.parent),
         )
-        coords.attrs.update(patch_size=TILE_PX, patch_level=1, downsample=np.array([2.0, 2.0]))
     return path
 
 
@@ -75,7 +85,7 @@ def write_trident(folder: Path, name: str, tiles: Tiles) -> Path:
     path = folder / f"{name}.h5"
     with h5py.File(path, "w") as file:
         features = file.create_dataset("features", data=tiles.features)
-        features.attrs.update(encoder="uni_v1", name=name)
+        features.attrs.update(encoder="uni_v1", name=name, savetodir=str(folder))
         coords = file.create_dataset("coords", data=tiles.coords)
         coords.attrs.update(
             patch_size=TILE_PX,
@@ -84,6 +94,9 @@ def write_trident(folder: Path, name: str, tiles: Tiles) -> Path:
             target_magnification=20,
             overlap=0,
             name=name,
+            savetodir=str(folder),
+            level0_width=SIZE[0],
+            level0_height=SIZE[1],
         )
     return path
 

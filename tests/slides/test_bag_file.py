@@ -62,6 +62,35 @@ def test_the_file_has_the_names_that_clam_and_trident_read(tmp_path: Path) -> No
         assert file.attrs["n_tissue_tiles"] == 9000
 
 
+@pytest.mark.parametrize("mark", [b"TREE", b"HEAP", b"SNOD", b"features"])
+def test_a_damaged_file_is_told_wherever_the_damage_is(mark: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    write_bag(path, FACTS, COORDS, FEATURES)
+    whole = path.read_bytes()
+    assert mark in whole
+    path.write_bytes(whole.replace(mark, b"\xff" * len(mark)))
+    with pytest.raises(SlideError, match=r"a\.h5"):
+        open_bag(path).features.read()
+    path.write_bytes(whole[: len(whole) // 2])
+    assert kept_settings(path) is None
+
+
+def test_a_full_disk_is_told_and_leaves_the_old_file(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "a.h5"
+    write_bag(path, FACTS, COORDS[:5], FEATURES[:5])
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2048, limits[1]))
+    try:
+        with pytest.raises(OutputError, match=r"Cannot write .*a\.h5"):
+            write_bag(path, FACTS, COORDS, FEATURES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    assert [found.name for found in tmp_path.iterdir()] == ["a.h5"]
+
+
 def test_equal_bags_are_equal_bytes_and_others_have_another_digest(tmp_path: Path) -> None:
     write_bag(tmp_path / "a.h5", FACTS, COORDS, FEATURES)
     write_bag(tmp_path / "b.h5", FACTS, COORDS, FEATURES)

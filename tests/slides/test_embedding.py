@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +28,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SIZES = {"a": 5, "b": 12, "c": 7}
 
 
-def some_slides(work: Path) -> list[ManifestRow]:
+def some_slides(
+    work: Path, sizes: Mapping[str, int] = SIZES, side: int = 64
+) -> list[ManifestRow]:
     return [
-        tiled_slide(work, name, tiles, seed=number)
-        for number, (name, tiles) in enumerate(SIZES.items())
+        tiled_slide(work, name, tiles, seed=number, side=side)
+        for number, (name, tiles) in enumerate(sizes.items())
     ]
 
 
@@ -170,32 +173,34 @@ def test_settings_that_make_no_sense_are_told(tmp_path: Path) -> None:
 #: The whole of `embed` in a process of its own, which holds still inside its second slide.
 CHILD = """
 import sys, time
-import torch
 from pathlib import Path
-from fedcox.slides.embedding import embed_slides
-from fedcox.slides.encoder import load_encoder
-from fedcox.slides.manifest import ManifestRow
 
 def watch(at):
     if at.done == 1 and at.outcome == "working" and at.slide_id == "b":
         print("inside", flush=True)
         time.sleep(600)
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # what is imported above this line, the reader imports again
+    import torch
+    from fedcox.slides.embedding import embed_slides
+    from fedcox.slides.encoder import load_encoder
+    from fedcox.slides.manifest import ManifestRow
+
     torch.set_num_threads(1)
     work = Path(sys.argv[1])
     slides = [ManifestRow(name, name, "A", work / f"{name}.tiff") for name in "abc"]
     encoder = load_encoder(untrained=0)
-    embed_slides(slides, work, encoder, batch=4, readers=1, watch=watch)
+    embed_slides(slides, work, encoder, batch=2, readers=1, watch=watch)
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at processes as Linux does")
 def test_killed_in_the_middle_and_run_again_the_files_are_the_same(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
+    sizes = {"a": 2, "b": 5, "c": 3}
     encoder = load_encoder(untrained=0)
-    embed_slides(some_slides(whole), whole, encoder, batch=4, readers=0)
-    slides = some_slides(killed)
+    embed_slides(some_slides(whole, sizes, 32), whole, encoder, batch=2, readers=0)
+    slides = some_slides(killed, sizes, 32)
     script = tmp_path / "child.py"
     script.write_text(CHILD)
     with subprocess.Popen(
@@ -214,7 +219,7 @@ def test_killed_in_the_middle_and_run_again_the_files_are_the_same(tmp_path: Pat
     assert readers
     (killed / "features" / ".b.h5.1.part").write_bytes(b"half of a file")
     wait_until_gone(readers)
-    outcome = embed_slides(slides, killed, encoder, batch=4, readers=1)
+    outcome = embed_slides(slides, killed, encoder, batch=2, readers=0)
     assert (outcome.kept, outcome.made) == (("a",), ("b", "c"))
     assert contents(killed) == contents(whole)
 

@@ -64,8 +64,7 @@ def test_every_layout_gives_the_same_features_places_and_tile(
     np.testing.assert_allclose(found.coords, TILES.coords, rtol=0, atol=1e-2)
     assert found.encoder == ENCODERS.get(layout)
     assert found.mpp == MPP
-    side = None if layout == "FLamby" else TILE_LEVEL0  # it does not tell
-    assert found.tile_px_level0 == side
+    assert found.tile_px_level0 == TILE_LEVEL0
 
 
 @pytest.mark.parametrize("layout", WRITERS)
@@ -160,6 +159,39 @@ def test_clams_tensor_without_its_hdf5_file_has_features_and_no_places(tmp_path:
     assert "h5_files" in found.no_coords
 
 
+def test_clams_tiles_are_as_wide_as_they_lie_apart_where_nothing_tells(tmp_path: Path) -> None:
+    columns, rows = np.divmod(np.arange(37), 9)
+    grid = type(TILES)(np.stack([columns, rows], axis=1), TILES.features)
+    path = write_clam(tmp_path, "a", grid)
+    scattered = write_clam(tmp_path, "b", invented_tiles(seed=9))
+    for name in ("a", "b"):
+        (tmp_path / "patches" / f"{name}.h5").unlink()
+    assert open_bag(path).tile_px_level0 == TILE_LEVEL0
+    # Places in no order give no answer rather than a wrong one.
+    assert open_bag(scattered).tile_px_level0 is None
+
+
+def test_older_files_of_trident_stamp_and_slideflow(tmp_path: Path) -> None:
+    import h5py
+
+    path = write_trident(tmp_path, "a", TILES)
+    with h5py.File(path, "a") as file:
+        del file["features"].attrs["encoder"]
+    assert open_bag(path).layout == "TRIDENT"
+    assert open_bag(path).encoder is None
+    path = write_stamp(tmp_path, "b", TILES)
+    with h5py.File(path, "a") as file:
+        file.attrs["tile_size"] = file.attrs["tile_size_um"]
+        del file.attrs["tile_size_um"]
+    assert open_bag(path, KNOWN).tile_px_level0 == TILE_LEVEL0
+    path = write_slideflow(tmp_path, "c", TILES)
+    before = open_bag(path, KNOWN).coords
+    (index,) = np.load(tmp_path / "c.index.npz").values()
+    (tmp_path / "c.index.npz").unlink()
+    np.save(tmp_path / "c.index.npy", index)
+    np.testing.assert_array_equal(open_bag(path, KNOWN).coords, before)
+
+
 def test_an_older_array_of_one_bag_is_the_bag(tmp_path: Path) -> None:
     path = write_clam(tmp_path, "a", TILES)
     overwritten(path, features=TILES.features[None])
@@ -197,6 +229,18 @@ def test_features_that_are_not_finite_are_told_with_the_number_of_tiles(
     features[[3, 8], [0, 5]] = bad
     path = WRITERS[layout](tmp_path, "a", type(TILES)(TILES.places, features))
     with pytest.raises(SlideError, match="2 of 37 tiles have features that are not finite"):
+        open_bag(path, KNOWN).features.read()
+
+
+@pytest.mark.parametrize("layout", [name for name in WRITERS if name != "STAMP"])
+@pytest.mark.parametrize("bad", [6.1e4, -1e6])
+def test_features_that_half_floats_do_not_hold_are_told(
+    layout: str, bad: float, tmp_path: Path
+) -> None:
+    features = TILES.features.copy()
+    features[[3, 8], [0, 5]] = bad
+    path = WRITERS[layout](tmp_path, "a", type(TILES)(TILES.places, features))
+    with pytest.raises(SlideError, match="2 of 37 tiles have features above 60000"):
         open_bag(path, KNOWN).features.read()
 
 

@@ -43,6 +43,23 @@ def test_tables_as_spreadsheets_write_them(delimiter: str, tmp_path: Path) -> No
     assert manifest.slides[0].path == tmp_path / "x.svs"
 
 
+def test_names_that_some_disk_would_not_keep_apart_are_refused(tmp_path: Path) -> None:
+    rows = 'S1,p,c,\ns1,p,c,\nend.,p,c,\n"two\nlines",p,c,\n'
+    with pytest.raises(CohortError) as error:
+        SlideManifest.read(written(tmp_path, HEADER + rows))
+    assert len(error.value.faults) == 2
+    assert "2 slide_id(s) cannot be names of files: end., two?lines." in error.value.faults[0]
+    assert "differ in small and capital letters only: S1, s1." in error.value.faults[1]
+
+
+def test_a_row_that_is_too_short_is_told_by_its_line_in_the_file(tmp_path: Path) -> None:
+    rows = "a,p,c,x.svs\r\n\r\nb,p,c\r\n"
+    path = tmp_path / "table.csv"
+    path.write_bytes(HEADER.replace("\n", "\r\n").encode() + rows.encode())
+    with pytest.raises(CohortError, match="line 4"):
+        SlideManifest.read(path)
+
+
 def test_all_faults_of_a_manifest_are_told_at_once(tmp_path: Path) -> None:
     rows = "a,p1,c1,\na,p2,c1,\n,p3,c1,\nb,,c1,\nd,p1,c2,\n../e,p4,c1,\n.f,p5,c1,\ng,p6,,\n"
     with pytest.raises(CohortError) as error:

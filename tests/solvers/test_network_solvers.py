@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
@@ -26,9 +27,9 @@ from fedcox.solvers.network_solver import EpochLoss, NetworkProblem, NetworkStep
 from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
+from fedcox.survival.time_grid import CensoredInterval
 from tests.network_examples import (
     GRID,
-    KINDS,
     PATIENTS,
     Kind,
     network_setting,
@@ -36,6 +37,8 @@ from tests.network_examples import (
     split_up,
     uneven,
 )
+from tests.problems import READINGS
+from tests.stacked_glm import by_width
 
 
 def problem(kind: Kind = "bags", seed: int = 3, **choices: Any) -> NetworkProblem:
@@ -59,8 +62,9 @@ def descended(asked: NetworkProblem, rate: float, steps: int) -> tuple[FloatArra
     return theta, alpha
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "masked"), [("table", False), ("bags", False), ("both", False), ("both", True)]
+)
 def test_averaging_of_one_step_on_everybody_is_gradient_descent(
     kind: Kind, masked: bool
 ) -> None:
@@ -138,6 +142,12 @@ def test_best_epoch_and_patience() -> None:
     assert best_epoch([]) == 0
 
 
+@pytest.mark.parametrize("none", [np.inf, np.nan])
+def test_an_epoch_without_a_finite_loss_is_never_the_best_of_several(none: float) -> None:
+    epochs = [EpochLoss(k, 1.0, loss) for k, loss in enumerate([none, 3.0, none, 2.0, none], 1)]
+    assert [best_epoch(epochs[:k]) for k in range(1, 6)] == [1, 2, 2, 4, 4]
+
+
 def test_a_training_that_leaves_all_bounds_says_so() -> None:
     solver = NetworkAveraging(rounds=50, batch_size=None, learning_rate=1e6, descent="sgd")
     with (
@@ -151,6 +161,11 @@ def test_a_training_that_leaves_all_bounds_says_so() -> None:
     ("make", "words"),
     [
         (lambda: NetworkAdam(epochs=0), "epochs is 0"),
+        (lambda: NetworkAdam(epochs=1.5), "epochs is 1.5"),  # type: ignore[arg-type]
+        (lambda: NetworkAdam(batch_size=True), "batch_size is True"),
+        (lambda: NetworkAdam(learning_rate=np.nan), "learning_rate is nan"),
+        (lambda: NetworkAveraging(local_epochs="2"), "local_epochs is '2'"),  # type: ignore[arg-type]
+        (lambda: PrivateNetwork(10, 1.0, 1e-5, steps=2.5), "steps is 2.5"),  # type: ignore[arg-type]
         (lambda: NetworkAdam(learning_rate=0.0), "learning_rate is 0.0"),
         (lambda: NetworkAdam(validation=1.0), "validation is 1.0"),
         (lambda: NetworkAdam(batching="slides"), "batching is 'slides'"),  # type: ignore[arg-type]
@@ -186,6 +201,29 @@ def test_a_refitted_baseline_is_where_slopes_vanish(link: str) -> None:
     np.testing.assert_allclose(predicted, seen, rtol=tolerance, atol=1e-8)
 
 
+@pytest.mark.parametrize("link", ["cloglog", "logit"])
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_refitted_baseline_is_that_of_statsmodels_with_risks_as_offset(
+    link: str, reading: CensoredInterval
+) -> None:
+    asked = problem("both", link=link, reading=reading, event_weight=20.0)
+    alpha = refitted_baseline(federation(), asked.setting, asked.theta, asked.alpha)
+    cohort = patients()
+    rows = by_width(cohort.time.tolist(), cohort.event.tolist(), 25.0, reading, horizon=150.0)
+    kind = {"logit": sm.families.links.Logit, "cloglog": sm.families.links.CLogLog}[link]
+    glm = sm.GLM(
+        rows.event,
+        np.eye(GRID.intervals)[rows.interval],
+        family=sm.families.Binomial(kind()),
+        freq_weights=rows.weight,
+        offset=asked.setting.risk(cohort, asked.theta)[rows.patient],
+    )
+    wanted = glm.fit(tol=1e-12, tol_criterion="params", maxiter=100).params
+    happened = np.bincount(rows.interval, rows.event, GRID.intervals) > 0
+    assert np.count_nonzero(happened) > 3
+    assert alpha[happened] == pytest.approx(wanted[happened], abs=1e-8)
+
+
 def test_a_rescaled_baseline_is_where_all_slopes_vanish() -> None:
     asked = problem("both", event_weight=20.0)
     theta = 0.3 * asked.theta
@@ -206,15 +244,12 @@ def test_risks_that_say_the_contrary_give_one_curve_for_all(sign: float) -> None
     assert slope > 0.3 if sign > 0 else slope == 0.0
 
 
-@pytest.mark.parametrize("sampling_rate", [1.0, 0.25])
-def test_the_noise_spends_the_epsilon_that_is_named(sampling_rate: float) -> None:
-    solver = PrivateNetwork(
-        PATIENTS, epsilon=2.0, delta=1e-4, steps=5, sampling_rate=sampling_rate
-    )
+def test_the_noise_of_all_steps_spends_the_epsilon_that_is_named() -> None:
+    solver = PrivateNetwork(PATIENTS, epsilon=0.5, delta=1e-4, steps=40, sampling_rate=0.25)
     release = solver.release()
-    assert release.releases == 5
+    assert release.releases == 40
     assert release.sensitivity == solver.clip
-    assert 0.99 * 2.0 < epsilon_of(release, 1e-4) <= 2.0
+    assert 0.99 * 0.5 < epsilon_of(release, 1e-4) <= 0.5
 
 
 class _NextToNoNoise(PrivateNetwork):

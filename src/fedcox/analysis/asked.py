@@ -18,6 +18,7 @@ from fedcox.analysis.study_tables import (
 )
 
 _WORDS = {
+    "patients and events": "how many patients, and how many events",
     "covariate sums": "the sum of every covariate, and how many values are known",
     "covariate scatter": "sums of squares and products of the covariates",
     "interval counts": "patients at risk and events, for every interval",
@@ -32,12 +33,27 @@ _WORDS = {
     "local steps": "parameters after some steps on this hospital's patients alone",
     "clipped gradient": "a slope to which each patient adds little, with noise",
     "clipped covariate moments": "means and spreads to which each adds little, with noise",
+    "network gradient": "a network's loss, and its slope in every weight and interval",
+    "network loss": "a network's loss, one number, and how many patients it is over",
+    "network steps": "a network's weights after training on this hospital's patients alone",
+    "clipped network gradient": "a network's slope to which each patient, with all slides, "
+    "adds little, with noise",
+    "baseline gradient": "the loss by a network's risks, and its slope in the baseline",
+    "baseline diagonal": "loss, slope and curvature in the baseline of each interval",
+    "baseline hessian": "loss, slope and curvature in the baseline and in one factor of risks",
+    "baseline information": "the same as expected by the model",
+    "tile counts": "patients with slides, and their tiles",
+    "tile moments": "sums of squares and products of the features of all tiles",
 }
+
+
+#: What part of the patients a question is put to; a longer name comes first.
+_PARTS = (" of a batch of cells", " of a batch", " of a sample", " of held-out patients")
 
 
 def asked_by(study: Study) -> dict[str, str]:
     """Every question the study may ask, in about the order in which it does."""
-    return {name: _words(name) for name in (*_agreement(study), *_solver(study))}
+    return {name: question_words(name) for name in (*_agreement(study), *_solver(study))}
 
 
 def _agreement(study: Study) -> Iterator[str]:
@@ -72,9 +88,10 @@ def _solver(study: Study) -> Iterator[str]:
     yield "information"
 
 
-def _words(name: str) -> str:
+def question_words(name: str) -> str:
+    """What leaves a hospital that answers the question of this name."""
     plain = name.removeprefix("compressed ")
-    for part in (" of a batch", " of a sample"):
+    for part in _PARTS:
         if plain.endswith(part):
             return f"{_WORDS[plain.removesuffix(part)]},{part}"
     return _WORDS[plain]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Literal
 
 from fedcox.errors import InputError
@@ -23,8 +24,8 @@ class NetworkPlan:
 
     `width` is that of the intervals, in the unit of time; `horizon` None is agreed on by
     asking. With `balanced` cells with the event weigh as much as all others together, by counts
-    of patients over all centers. `slide_weight` "slide" counts every slide once, "patient" every patient.
-    `device` is where centers in this process compute.
+    of patients over all centers. `slide_weight` "slide" counts every slide once, "patient"
+    every patient. `device` is where centers in this process compute.
 
     Under noise (`solver` a PrivateNetwork) nothing may be asked beforehand: the horizon must be
     given, and for tables the public `ranges` of the columns, low and high of each.
@@ -77,9 +78,10 @@ class NetworkPlan:
             yield f"width is {self.width!r}; it must be a number above 0, in the unit of time."
         if self.horizon is not None and not (is_number(self.horizon) and self.horizon > 0):
             yield (
-                f"horizon is {self.horizon!r}; it must be a number above 0, in the unit of time."
+                f"horizon is {self.horizon!r}; it must be a number above 0, in the unit of "
+                "time."
             )
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+        if not isinstance(self.seed, Integral) or self.seed < 0:
             yield f"seed is {self.seed!r}; it must be a whole number, not below 0."
         if any(not low < high for low, high in self.ranges or ()):
             yield "ranges must give a low and a higher number for every column."

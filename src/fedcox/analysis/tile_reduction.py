@@ -1,4 +1,4 @@
-"""Fit a reducer of tile features over all centers, in one round.
+"""Fit a reducer of tile features over all centers: one round of counts, one of moments.
 
 The sum of second moments over centers is that of all tiles together, so the reducer is the
 same however the patients are split. The features of tiles stay where they are.
@@ -13,6 +13,7 @@ import numpy as np
 
 from fedcox.analysis.slide_cohorts import OpenedBags
 from fedcox.errors import RefusedError
+from fedcox.federation.queries.tile_counts import TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments
 from fedcox.federation.query import Federation
 from fedcox.slides.manifest import ManifestRow
@@ -45,12 +46,14 @@ class Reduction:
 def federated_reducer(plan: Reduction, federation: Federation, settings: str = "") -> Reducer:
     """The best linear reduction over the tiles of every center's patients.
 
-    One question, one round: Σ x xᵀ, which adds up under secure sums too. `settings` is kept
-    with the reducer.
+    First patients and tiles are counted, and nothing else is asked where they are too few;
+    then one round gives Σ x xᵀ, which adds up under secure sums too. `settings` is kept with
+    the reducer.
     """
     check_size(plan.size, plan.features)
+    counted = federation.ask(TileCounts())
+    check_numbers(plan, counted.patients, counted.tiles)
     sums = federation.ask(TileMoments(plan.features))
-    check_numbers(plan, sums.patients, sums.tiles)
     facts = ReducerFacts(
         patients=sums.patients,
         whitened=plan.whitened,

@@ -9,7 +9,8 @@ _EXTRAS = {
     "federated": ("nvflare", "cryptography"),
     "private": ("dp-accounting", "cryptography"),
     "deep": ("torch", "safetensors"),
-    "slides": ("openslide-python", "h5py", "pillow"),
+    "slides": ("openslide-python", "openslide-bin", "h5py", "pillow"),
+    "onnx": ("onnxruntime",),
     "experiments": ("xgboost", "openpyxl"),
 }
 

@@ -218,10 +218,13 @@ def slides(
     fedcox reproduce slides --slides slides.csv --patients patients.csv --weights resnet50.pth
     --cancer KIRC --device cuda --out kirc
     """
-    from fedcox.cli.reproduce_slides import OwnSlides, reproduce_slides
+    from fedcox.evaluation.workers import one_thread_each
 
-    own = OwnSlides(manifest, patients, weights, onnx, features, work, cancer, device)
-    reproduce_slides(out, own, quick=quick, resume=resume, overwrite=overwrite)
+    with one_thread_each():
+        from fedcox.cli.reproduce_slides import OwnSlides, reproduce_slides
+
+        own = OwnSlides(manifest, patients, weights, onnx, features, work, cancer, device)
+        reproduce_slides(out, own, quick=quick, resume=resume, overwrite=overwrite)
 
 
 def _files(clinical: list[str]) -> dict[str, str]:

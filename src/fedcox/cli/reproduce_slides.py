@@ -140,6 +140,7 @@ def _run(out: Path, own: OwnSlides, quick: bool, watch: Progress) -> SlideStudy:
 
 
 def _source(own: OwnSlides) -> SlideSource:
+    from fedcox.evaluation.slide_embedding import EncoderChoice
     from fedcox.evaluation.slide_pipeline import SlideSource
     from fedcox.slides.tiling import Tiling
 
@@ -148,10 +149,8 @@ def _source(own: OwnSlides) -> SlideSource:
         given.manifest,
         given.patients,
         Tiling(),
-        weights=own.weights,
-        onnx=own.onnx,
+        EncoderChoice(own.weights, own.onnx, device=given.device),
         features=own.features,
-        device=given.device,
     )
 
 

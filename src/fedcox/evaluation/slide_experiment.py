@@ -7,8 +7,8 @@ to the training patients, at a fifth of the work.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from time import perf_counter
@@ -19,6 +19,7 @@ from fedcox.analysis.network_plan import NetworkPlan
 from fedcox.analysis.network_training import train_network
 from fedcox.analysis.tile_reduction import Reduction, check_numbers
 from fedcox.analysis.tile_scores import ScoreScale
+from fedcox.analysis.torch_threads import threads_for
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError
 from fedcox.evaluation.folds import TestSet, fold_numbers, fold_test_set
@@ -30,15 +31,13 @@ from fedcox.evaluation.slide_study import DISCRETE, MINI
 from fedcox.evaluation.traffic import Traffic
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.models.architecture import TileScorer
-from fedcox.slides.bag_file import LARGEST_FEATURE
+from fedcox.slides.feature_files import LARGEST_FEATURE
 from fedcox.slides.reduction import Reducer, ReducerFacts, reducer_from_moments
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.survival.bags import Bags, SlideArray, SlideFeatures
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
 
-#: Tiles of a bag from which on threads pay.
-_LARGE_BAG = 2000
 #: Hears how many of how many folds are done, and what comes next.
 Progress = Callable[[int, int, str], None]
 
@@ -140,27 +139,11 @@ def judged_folds(
             def tell(words: str, done: int = done, fold: int = fold, seed: int = seed) -> None:
                 progress(done, total, f"run {seed + 1}, fold {fold}: {words}")
 
-            with _fitting_threads(reduced):
+            with threads_for(reduced.cohorts.values(), os.cpu_count()):
                 found = _judged(reduced, recipe, test, (seed, fold), tell)
             yield replace(found, seconds={"reduce": reducing, **found.seconds})
             done += 1
     progress(total, total, "")
-
-
-@contextmanager
-def _fitting_threads(patients: SlidePatients) -> Iterator[None]:
-    """One thread for small bags: several would wait for each other longer than they work."""
-    import torch
-
-    bags = [own for cohort in patients.cohorts.values() for own in _slides(cohort)]
-    tiles = [slide.shape[0] for own in bags for slide in own]
-    before = torch.get_num_threads()
-    if np.mean(tiles) < _LARGE_BAG:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _plus(left: TileMomentSums, right: TileMomentSums) -> TileMomentSums:

@@ -6,13 +6,13 @@ Each step skips what is done, so a run that was stopped goes on where it was.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
 from fedcox.analysis.slide_cohorts import SlideCohorts, slide_cohorts
-from fedcox.slides.embedding import embed_slides
-from fedcox.slides.encoder import Device, Precision, load_encoder, usual_batch, usual_readers
+from fedcox.errors import SlideError
+from fedcox.evaluation.slide_embedding import EncoderChoice, embed_everywhere
 from fedcox.slides.manifest import SlideManifest
 from fedcox.slides.patient_table import OutcomeColumns, PatientTable
 from fedcox.slides.segmentation import Segmentation
@@ -27,21 +27,15 @@ Watch = Callable[[str, StepProgress], None]
 class SlideSource:
     """Slides, their patients, and what turns tiles into features.
 
-    One of `weights`, `onnx` and `untrained` (a seed, for simulated slides alone) is given, or
-    `features`, a folder of the encoder's features in any layout that is read. Without
-    `precision` and `batch` they are what suits the device.
+    `encoder` makes features; where `features` is given, a folder of them in any layout that is
+    read, it is not needed.
     """
 
     manifest: Path
     patients: Path
     tiling: Tiling
-    weights: Path | None = None
-    onnx: Path | None = None
-    untrained: int | None = None
+    encoder: EncoderChoice = field(default_factory=EncoderChoice)
     features: Path | None = None
-    device: Device = "cpu"
-    precision: Precision | None = None
-    batch: int | None = None
     assume_mpp: float | None = None
     columns: OutcomeColumns | None = None
 
@@ -82,24 +76,10 @@ def embedded_slides(
         segmentation = Segmentation(assume_mpp=source.assume_mpp)
         done("segment", lambda: run_step(segmentation, slides, work, told("segment")))
         done("tile", lambda: run_step(source.tiling, slides, work, told("tile")))
-        encoder = load_encoder(
-            weights=source.weights,
-            onnx=source.onnx,
-            untrained=source.untrained,
-            device=source.device,
-            precision=source.precision,
-        )
-        done(
-            "embed",
-            lambda: embed_slides(
-                slides,
-                work,
-                encoder,
-                batch=source.batch or usual_batch(source.device),
-                readers=usual_readers(source.device),
-                watch=told("embed"),
-            ),
-        )
+        done("embed", lambda: embed_everywhere(slides, work, source.encoder, told("embed")))
+    if len(failed) == len(slides):
+        told_first = [f"{name}: {reason}" for name, reason in [*failed.items()][:8]]
+        raise SlideError("None of the slides could be embedded.", told_first)
     patients = slide_cohorts(manifest, outcomes, folder)
     for slide_id, reason in patients.failures.items():
         failed.setdefault(slide_id, reason)

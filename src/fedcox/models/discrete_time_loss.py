@@ -80,13 +80,39 @@ def sample_slopes(
     event_weight: float = 1.0,
 ) -> SampleSlopes:
     """What each sample costs, and its slope in every interval; zero where it is not at risk."""
-    share = _share_survived(placed, alpha)
+    return slopes_of_cells(phi, alpha, weighed_cells(placed, alpha, event_weight), link=link)
+
+
+class WeighedCells(NamedTuple):
+    """What each cell of some samples counts; it depends on neither phi nor α."""
+
+    survived: Tensor  # (samples, intervals) without the event
+    event: Tensor  # (samples,) with it, zero where there is none
+    last: Tensor  # (samples,) the interval of the event
+
+    def take(self, samples: Tensor, times: Tensor) -> WeighedCells:
+        """Some samples, each counting so many times."""
+        survived = self.survived[samples] * times[:, None]
+        return WeighedCells(survived, self.event[samples] * times, self.last[samples])
+
+
+def weighed_cells(placed: PlacedSamples, alpha: Tensor, event_weight: float) -> WeighedCells:
+    """The cells of these samples in the intervals of `alpha`, of which only the size counts."""
+    last, weight = _events(placed, alpha.dtype, event_weight)
+    return WeighedCells(_share_survived(placed, alpha), weight, last)
+
+
+def slopes_of_cells(
+    phi: Tensor, alpha: Tensor, cells: WeighedCells, *, link: LinkName
+) -> SampleSlopes:
+    """What each sample costs, and its slope in every interval."""
+    survived, event, last = cells
     # Where nobody is at risk z could be anything, and must still count nothing.
-    z = torch.where(share > 0, phi[:, None] + alpha, 0.0)
+    z = torch.where(survived > 0, phi[:, None] + alpha, 0.0)
     cost, slope = _survival(z, link)
-    last, own_cost, own_slope = _event_terms(phi, alpha, placed, link, event_weight)
-    slope = (share * slope).scatter_add(1, last[:, None], own_slope[:, None])
-    return SampleSlopes((share * cost).sum(1) + own_cost, slope)
+    own_cost, own_slope = _event_terms(phi, alpha, last, event, link)
+    slope = (survived * slope).scatter_add(1, last[:, None], own_slope[:, None])
+    return SampleSlopes((survived * cost).sum(1) + own_cost, slope)
 
 
 def cell_loss_and_slopes(
@@ -169,7 +195,8 @@ def _proportional(
     survived = weight * risk * passed[placed.survived]
     following = placed.intervals.clamp(max=alpha.numel() - 1)
     halved = 0.5 * weight * placed.half * risk * rate[following]
-    last, cost, slope = _event_terms(phi, alpha, placed, "cloglog", event_weight)
+    last, of_event = _events(placed, phi.dtype, event_weight)
+    cost, slope = _event_terms(phi, alpha, last, of_event, "cloglog")
     # Those who pass interval m are those who pass more than m intervals.
     leaving = _by_interval(weight * risk, placed.survived, alpha.numel() + 1)
     remaining = leaving.flip(0).cumsum(0).flip(0)[1:]
@@ -190,15 +217,21 @@ def _share_survived(placed: PlacedSamples, alpha: Tensor) -> Tensor:
     return placed.weight.to(alpha.dtype)[:, None] * (whole + 0.5 * half)
 
 
-def _event_terms(
-    phi: Tensor, alpha: Tensor, placed: PlacedSamples, link: LinkName, event_weight: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The interval of each sample's event with cost and slope; zero without one."""
+def _events(
+    placed: PlacedSamples, dtype: torch.dtype, event_weight: float
+) -> tuple[Tensor, Tensor]:
+    """The interval of each sample's event, and what it counts; nothing without one."""
     last = (placed.intervals - 1).clamp(min=0)
-    z = torch.where(placed.event, phi + alpha[last], 0.0)
-    weight = event_weight * placed.weight.to(phi.dtype) * placed.event
+    return last, event_weight * placed.weight.to(dtype) * placed.event
+
+
+def _event_terms(
+    phi: Tensor, alpha: Tensor, last: Tensor, weight: Tensor, link: LinkName
+) -> tuple[Tensor, Tensor]:
+    """Cost and slope of each sample's event; zero without one."""
+    z = torch.where(weight > 0, phi + alpha[last], 0.0)
     cost, slope = _event(z, link)
-    return last, weight * cost, weight * slope
+    return weight * cost, weight * slope
 
 
 def _survival(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Which phi computes a network? The one-pass form where there is one, else the module itself."""
+"""Which phi computes a network? The one-pass form where there is one, else its module."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class NeuralModel:
                 event_weight=self.event_weight,
             )
 
-        found = self._summed(self._phi(theta, patients), batch, slopes)
+        found = self._summed(self._network.at(theta, patients), batch, slopes)
         if not np.isfinite(found.loss):
             patients.check_features(batch.samples)
         return found
@@ -135,7 +135,7 @@ class NeuralModel:
     ) -> float:
         """The loss alone, which takes half the work."""
         batch, placed = patients.weighed(rows)
-        phi = self._phi(theta, patients).scores(batch.samples)
+        phi = self._network.at(theta, patients).scores(batch.samples)
         terms = loss_and_slopes(
             phi, self._tensor(alpha), placed, link=self.link, event_weight=self.event_weight
         )
@@ -173,7 +173,7 @@ class NeuralModel:
                 event_weight=self.event_weight,
             )
 
-        return self._summed(self._phi(theta, patients), batch, slopes)
+        return self._summed(self._network.at(theta, patients), batch, slopes)
 
     def cox_gradient(
         self, theta: FloatArray, patients: NetworkPatients, rows: IntArray | None = None
@@ -184,7 +184,7 @@ class NeuralModel:
         the last score is known.
         """
         batch, placed = patients.weighed(rows)
-        blocks = list(self._phi(theta, patients).blocks(batch.samples))
+        blocks = list(self._network.at(theta, patients).blocks(batch.samples))
         total = torch.zeros(size(self.architecture), dtype=torch.float64, device=self.device)
         if not blocks:
             return _answer(total.new_zeros(()), total, total[:0])
@@ -211,7 +211,7 @@ class NeuralModel:
         for first in range(0, whole.patients, step):
             batch = whole.part(first, min(first + step, whole.patients))
             # Between two blocks the caller may have put other weights into the module.
-            phi = self._phi(theta, patients)
+            phi = self._network.at(theta, patients)
             yield self._of_patients(phi, baseline, batch, patients.placed_at(batch.samples))
 
     def slide_scores(self, theta: FloatArray, patients: NetworkPatients) -> list[FloatArray]:
@@ -219,15 +219,12 @@ class NeuralModel:
         if not patients.patients:
             return []
         samples = patients.batch().samples
-        scores = self._phi(theta, patients).scores(samples).cpu().numpy()
+        scores = self._network.at(theta, patients).scores(samples).cpu().numpy()
         patients.check_scores(samples, scores)
         return np.split(np.asarray(scores, dtype=np.float64), patients.first[1:-1])
 
     def _tensor(self, values: FloatArray) -> Tensor:
         return torch.tensor(values, dtype=torch.float64, device=self.device)
-
-    def _phi(self, theta: FloatArray, patients: NetworkPatients) -> AbstractPhi:
-        return self._network.at(theta, patients)
 
     @cached_property
     def _network(self) -> NetworkPhi:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer
-from fedcox.models.discrete_time_loss import LinkName, loss_and_slopes
+from fedcox.models.discrete_time_loss import LinkName, slopes_of_cells, weighed_cells
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.network_sum import NetworkSum
 from fedcox.models.placed_samples import PlacedSamples
@@ -52,10 +52,11 @@ class RecordedSteps:
         link: LinkName,
         event_weight: float,
     ) -> None:
-        self._architecture, self._tiles, self._placed = architecture, tiles, placed
+        self._architecture, self._tiles = architecture, tiles
+        baseline = placed.weight.new_zeros(intervals)
+        self._cells = weighed_cells(placed, baseline, event_weight)
         self._intervals = intervals
         self._link: LinkName = link
-        self._event_weight = event_weight
         self._weights = architecture.hidden * (architecture.features + 2)
         self._recordings: dict[int, _Recording] = {}
 
@@ -123,21 +124,17 @@ class RecordedSteps:
             tiles.features, tiles.offsets, tiles.sums, index, own.weight, own.bias, own.slope
         )
         units = means.products + own.bias * means.factor
-        terms = loss_and_slopes(
-            torch.mv(units, own.score).double(),
-            alpha,
-            self._placed.take(index).weighing(times),
-            link=self._link,
-            event_weight=self._event_weight,
-        )
-        slopes = terms.phi.float()
+        phi = torch.mv(units, own.score).double()
+        terms = slopes_of_cells(phi, alpha, self._cells.take(index, times), link=self._link)
+        slopes = terms.alpha.sum(1).float()
         hidden = torch.mv(means.features.flatten(1).t(), slopes).view_as(own.weight)
         parts = [
             (own.score[:, None] * hidden).flatten(),
             own.score * torch.mv(means.factor.t(), slopes),
             torch.mv(units.t(), slopes),
         ]
-        return torch.cat([terms.loss[None], torch.cat(parts).double(), terms.alpha])
+        loss = terms.cost.sum()[None]
+        return torch.cat([loss, torch.cat(parts).double(), terms.alpha.sum(0)])
 
 
 def recorded_steps(

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-#: Questions a fit by Newton, L-BFGS or private descent needs. Missing on purpose: single
-#: patients' event times, steps that a center takes by itself, and stacked rows.
+#: Questions a fit by Newton, L-BFGS or private descent needs, and the training of a network
+#: under noise. Missing on purpose: single patients' event times, steps that a center takes by
+#: itself, stacked rows, and gradients of networks without noise.
 QUESTIONS = (
     "patients and events",
     "covariate sums",
@@ -27,6 +28,23 @@ QUESTIONS = (
     "clipped covariate moments",
     "clipped gradient",
     "clipped gradient of a sample",
+    "clipped network gradient",
+    "clipped network gradient of a sample",
+)
+#: What a hospital must name to have it asked: the training of a network without noise, and
+#: the reduction of slides' features.
+BY_NAME_ONLY = (
+    "network gradient",
+    "network gradient of a batch",
+    "network gradient of a batch of cells",
+    "network loss of held-out patients",
+    "network steps",
+    "baseline diagonal",
+    "baseline hessian",
+    "baseline gradient",
+    "baseline information",
+    "tile counts",
+    "tile moments",
 )
 
 
@@ -144,7 +162,9 @@ class QuestionLimits(Table):
 
     allowed: Names = Field(
         default=QUESTIONS,
-        description='questions that are answered, by their name in the ledger, or "all"',
+        description='questions that are answered, by their name in the ledger, or "all"; '
+        "networks without noise and features of slides are asked about where these are added: "
+        f"{', '.join(BY_NAME_ONLY)}",
     )
     patient_level: PatientLevel = Field(
         default="masked",

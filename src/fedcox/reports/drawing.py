@@ -112,7 +112,7 @@ def scale_bar(draw: ImageDraw, panel: Box, microns_per_pixel: float) -> None:
     microns = round_length(longest)
     words = f"{microns / 1000:g} mm"
     pixels = round(microns / microns_per_pixel)
-    size = 20
+    size = 28
     wide = max(pixels, round(length(draw, words, size)))
     left, bottom = panel.left + 14, panel.bottom - 14
     card = (left - 8, bottom - size - 24, left + wide + 10, bottom + 6)

@@ -33,8 +33,26 @@ IN_PLAIN_WORDS: Mapping[str, str] = {
     "compressed gradient": "the slope in fewer bytes, which saves bytes and hides nothing",
     "local steps": "where a few steps on the center's own patients lead",
     "patients and events": "how many patients and how many events",
+    "network gradient": "the slope of the loss in every weight of a network and every interval",
+    "network loss": "how well the network does: one number over patients it is not trained on",
+    "network steps": "where training the network on the center's own patients leads",
+    "clipped network gradient": "the slope in every weight of a network, each patient's share, "
+    "with all slides, cut to a fixed length, with noise",
+    "baseline gradient": "the slope of the log-likelihood in the baseline and in one factor of "
+    "the network's risks",
+    "baseline diagonal": "slope and curvature in the baseline, the network's risks as they are",
+    "baseline hessian": "slope and curvature in the baseline and one factor of the network's "
+    "risks",
+    "baseline information": "the expected curvature in the same",
+    "tile counts": "how many patients with slides, and how many tiles",
+    "tile moments": "how the features of tiles go together: sums of their products over all "
+    "tiles, about no single one",
     "key set-up": "public keys and sealed shares of secrets, about no patient",
 }
+
+
+#: What part of the patients a question may be put to, as names of questions end.
+_PARTS = (" of cells", " of a batch", " of a sample", " of held-out patients")
 
 
 @dataclass(frozen=True)
@@ -106,7 +124,7 @@ def ledger_table(fitted: FittedStudy) -> LedgerTable | None:
 def _question(query: str, traffic: Traffic, centers: int) -> QuestionRow:
     return QuestionRow(
         query=query,
-        words=IN_PLAIN_WORDS.get(_whole(query), ""),
+        words=IN_PLAIN_WORDS.get(without_part(query), ""),
         remark=PATIENT_LEVEL.get(query, ""),
         times=count_text(round(traffic.times / centers, 1)),
         numbers_up=count_text(traffic.numbers_up),
@@ -118,9 +136,11 @@ def _question(query: str, traffic: Traffic, centers: int) -> QuestionRow:
     )
 
 
-def _whole(query: str) -> str:
+def without_part(query: str) -> str:
     """The question without the part of the patients that it was put to."""
-    return query.removesuffix(" of a batch").removesuffix(" of a sample")
+    for part in _PARTS:
+        query = query.removesuffix(part)
+    return query
 
 
 def _protection_text(traffic: Traffic) -> str:

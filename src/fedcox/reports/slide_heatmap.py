@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
 
 _MARGIN, _GUTTER = 36, 24
-_HEAD, _FOOT = 118, 262
+_HEAD, _NARROWEST = 138, 1500
+#: More room than the foot needs; what is not used is cut off.
+_FOOT = 900
+#: Sizes of letters: a page shows the picture at half its width.
+_TITLE, _TEXT, _SMALL = 40, 28, 26
 #: Of its side, a tile that did not enter the slide's score is drawn this wide.
 _SMALLER = 0.55
 
@@ -70,7 +74,7 @@ def draw_heatmap(scene: HeatmapScene, *, opacity: float = 0.62, panel_px: int = 
 
     shown = _fitted(scene, panel_px)
     width = 2 * shown.width + 2 * _MARGIN + _GUTTER
-    sheet = blank(max(width, 1000), shown.height + _HEAD + _FOOT)
+    sheet = blank(max(width, _NARROWEST), shown.height + _HEAD + _FOOT)
     draw = ImageDraw.Draw(sheet)
     left = (sheet.width - width) // 2 + _MARGIN
     plain = Box(left, _HEAD, shown.width, shown.height)
@@ -83,8 +87,8 @@ def draw_heatmap(scene: HeatmapScene, *, opacity: float = 0.62, panel_px: int = 
             scale_bar(draw, panel, scene.mpp * scene.size[0] / shown.width)
     foot = Box(_MARGIN, mapped.bottom + 22, sheet.width - 2 * _MARGIN, _FOOT - 22)
     _head(draw, scene, Box(_MARGIN, 20, sheet.width - 2 * _MARGIN, _HEAD - 20))
-    _foot(draw, scene, foot)
-    return sheet.convert("RGB") if sheet.mode != "RGB" else sheet
+    end = _foot(draw, scene, foot)
+    return sheet.crop((0, 0, sheet.width, end + 20))
 
 
 def _fitted(scene: HeatmapScene, panel_px: int) -> Picture:
@@ -130,26 +134,32 @@ def _head(draw: ImageDraw, scene: HeatmapScene, box: Box) -> None:
     tiles = scene.tiles
     name = scene.tiles.slide_id + ("  –  SIMULATED SLIDE" if scene.simulated else "")
     fill = WARNING if scene.simulated else INK
-    write(draw, (box.left, box.top), name, size=32, fill=fill)
+    write(draw, (box.left, box.top), name, size=_TITLE, fill=fill)
     entered = int(tiles.entered.sum())
     words = (
         f"Slide score {signed_text(tiles.slide_score)} {scene.score_name}: the mean of "
         f"{count_text(entered)} tiles. Median tile of {scene.scale_words}: "
         f"{signed_text(scene.scale.centre)}. Higher is worse."
     )
-    paragraph(draw, (box.left, box.top + 48), words, size=20, width=box.width, fill=SOFT)
+    paragraph(draw, (box.left, box.top + 60), words, size=_TEXT, width=box.width, fill=SOFT)
 
 
-def _foot(draw: ImageDraw, scene: HeatmapScene, box: Box) -> None:
-    """Left: how the tiles score, over the colours. Right: how to read the picture."""
+def _foot(draw: ImageDraw, scene: HeatmapScene, box: Box) -> int:
+    """Left: how the tiles score, over the colours. Right: how to read the picture.
+
+    The answer is where it ends.
+    """
     wide = min(box.width // 2 - 20, 760)
-    _histogram(draw, scene, Box(box.left, box.top, wide, 100))
-    bar = Box(box.left, box.top + 102, wide, 24)
+    _histogram(draw, scene, Box(box.left, box.top, wide, 120))
+    bar = Box(box.left, box.top + 122, wide, 30)
     _colour_bar(draw, scene, bar)
     left = box.left + wide + 44
     top = box.top
     for line in reading_lines(scene):
-        top = 7 + paragraph(draw, (left, top), line, size=18, width=box.right - left, fill=SOFT)
+        top = 7 + paragraph(
+            draw, (left, top), line, size=_SMALL, width=box.right - left, fill=SOFT
+        )
+    return max(top, bar.bottom + 84)
 
 
 def _histogram(draw: ImageDraw, scene: HeatmapScene, box: Box) -> None:
@@ -176,11 +186,11 @@ def _colour_bar(draw: ImageDraw, scene: HeatmapScene, bar: Box) -> None:
         x = bar.left + round(bar.width * (value - scale.low) / (2 * scale.reach))
         draw.line((x, bar.bottom, x, bar.bottom + 7), fill=INK, width=2)
         text = signed_text(value, _decimals(scale.reach))
-        half = round(length(draw, text, 18) / 2)
+        half = round(length(draw, text, _SMALL) / 2)
         place = min(max(x - half, bar.left), bar.right - 2 * half)
-        write(draw, (place, bar.bottom + 9), text, size=18)
+        write(draw, (place, bar.bottom + 9), text, size=_SMALL)
     words = f"tile score ({scene.score_name}); bars: tiles of this slide"
-    write(draw, (bar.left, bar.bottom + 36), words, size=18, fill=SOFT)
+    write(draw, (bar.left, bar.bottom + 46), words, size=_SMALL, fill=SOFT)
 
 
 def _decimals(reach: float) -> int:

@@ -202,9 +202,9 @@ def _example(slide: HeldOutSlide, folder: Path) -> ExampleFigure:
     )
     planted = int(slide.planted.sum())
     words = (
-        f"The first slide, by name, of fold {slide.fold} that has planted tiles"
-        f" ({count_text(planted)} of {count_text(slide.planted.size)}); the model never saw "
-        "its patient. It was not chosen for its looks."
+        f"The first slide, by name, of fold {slide.fold} with a fair share of planted tiles "
+        f"({count_text(planted)} of {count_text(slide.planted.size)}); the model never saw its "
+        "patient. It was not chosen for its looks."
         if planted
         else f"The first slide, by name, of fold {slide.fold}; the model never saw its patient."
     )
@@ -228,7 +228,7 @@ def method_lines(study: SlideStudy) -> list[str]:
         f"The encoder's features are reduced to {chosen['reduced']} by the closed form of the "
         "linear autoencoder, from second moments summed over the centers, on training folds "
         "alone. The paper fits its autoencoder by Adam on all slides of a cancer, those of the "
-        "test folds among them.",
+        "test folds among them, and to 256.",
         f"DT-FL: logit link, intervals of {chosen['width']:g} {chosen['unit']}, events "
         f"weighted by summed counts, {chosen['epochs']} epochs of batches without replacement, "
         f"{chosen['batch_words']}, Adam with a learning rate of {chosen['learning_rate']:g}.",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ReadTile = Callable[[float, float], NDArray[np.uint8]]
 
 COLUMNS = ("slide", "x", "y", "score")
-_SIDE, _GAP, _FRAME, _MARGIN = 150, 16, 7, 36
+_SIDE, _GAP, _FRAME, _MARGIN = 190, 18, 8, 36
 
 
 def draw_gallery(
@@ -51,15 +51,15 @@ def draw_gallery(
     shown = max(len(places) for _, places in rows)
     cell = _SIDE + 2 * _FRAME
     width = 2 * _MARGIN + shown * cell + (shown - 1) * _GAP
-    tall = 34 + cell + 50
-    sheet = blank(max(width, 760), 92 + len(rows) * (tall + 14) + 14)
+    tall = 42 + cell + 66
+    sheet = blank(max(width, 760), 112 + len(rows) * (tall + 14) + 14)
     draw = ImageDraw.Draw(sheet)
     _title(draw, tiles.slide_id, link, simulated=simulated)
-    top = 92
+    top = 112
     for words, places in rows:
-        write(draw, (_MARGIN, top), words, size=20)
+        write(draw, (_MARGIN, top), words, size=26)
         for column, place in enumerate(places):
-            at = _MARGIN + column * (cell + _GAP), top + 34
+            at = _MARGIN + column * (cell + _GAP), top + 42
             _tile(sheet, draw, at, tiles, place, scale, read_tile)
         top += tall + 14
     return sheet
@@ -68,9 +68,9 @@ def draw_gallery(
 def _title(draw: ImageDraw, slide_id: str, link: str, *, simulated: bool) -> None:
     name = slide_id + ("  –  SIMULATED SLIDE" if simulated else "")
     fill = WARNING if simulated else INK
-    write(draw, (_MARGIN, 18), name, size=26, fill=fill)
+    write(draw, (_MARGIN, 18), name, size=34, fill=fill)
     words = f"Tile scores in {SCORE_NAMES[link]}, higher is worse; x, y in level-0 pixels"
-    write(draw, (_MARGIN, 54), words, size=18, fill=SOFT)
+    write(draw, (_MARGIN, 64), words, size=24, fill=SOFT)
 
 
 def _tile(
@@ -92,8 +92,8 @@ def _tile(
     picture = Image.fromarray(read_tile(x, y)).resize((_SIDE, _SIDE), Image.Resampling.LANCZOS)
     sheet.paste(picture, (left + _FRAME, top + _FRAME))
     score = signed_text(float(tiles.scores[place]))
-    write(draw, (left, top + side + 4), score, size=18)
-    write(draw, (left, top + side + 26), f"{x:.0f}, {y:.0f}", size=14, fill=SOFT)
+    write(draw, (left, top + side + 4), score, size=24)
+    write(draw, (left, top + side + 34), f"{x:.0f}, {y:.0f}", size=20, fill=SOFT)
 
 
 def tile_table(slides: Iterable[ScoredTiles]) -> str:

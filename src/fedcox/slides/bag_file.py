@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,15 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import SlideError, needs_extra
-from fedcox.slides.feature_files import Hdf5Features, opened_hdf5, table_shape, unusable
+from fedcox.slides.feature_files import (
+    LARGEST_FEATURE,
+    Hdf5Features,
+    opened_hdf5,
+    table_shape,
+    too_large,
+    unusable,
+)
 from fedcox.slides.whole_file import whole_file
 from fedcox.survival.bags import TileFeatures
 
 SCHEMA = "fedcox-bag-1"
 Stage: TypeAlias = Literal["tiles", "raw", "reduced"]
 _STAGES = ("tiles", "raw", "reduced")
-#: Half floats end at 65,504.
-LARGEST_FEATURE = 6e4
 
 
 @dataclass(frozen=True)
@@ -100,8 +106,10 @@ def write_bag(
     places = None if coords is None else np.rint(coords).astype(np.int32)
     half = None if features is None else features.astype(np.float16)
     told = _attributes(facts)
+    # In memory first: HDF5 cannot be left in an orderly way once a disk is full.
+    content = BytesIO()
     # Bytes must not depend on which version of HDF5 writes them.
-    with whole_file(path) as part, h5py.File(part, "w", libver=("earliest", "v110")) as file:
+    with h5py.File(content, "w", libver=("earliest", "v110")) as file:
         file.attrs.update({**told, "digest": _digest(told, places, half)})
         if places is not None:
             dataset = file.create_dataset("coords", data=places)
@@ -110,6 +118,8 @@ def write_bag(
             file.create_dataset("features", data=half)
         if all_coords is not None:
             file.create_dataset("all_coords", data=np.rint(all_coords).astype(np.int32))
+    with whole_file(path) as part:
+        part.write_bytes(content.getbuffer())
 
 
 def read_bag(path: str | Path) -> BagFile:
@@ -174,10 +184,7 @@ def _feature_faults(stage: Stage, features: NDArray[Any] | None) -> list[str]:
         return [f"{bad} of {len(features)} tiles have features that are not finite."]
     if np.abs(features).max() > LARGEST_FEATURE:
         bad = int(np.count_nonzero((np.abs(features) > LARGEST_FEATURE).any(axis=1)))
-        return [
-            f"{bad} of {len(features)} tiles have features above {LARGEST_FEATURE:g} in size, "
-            "more than a half float holds. Use an encoder whose features are scaled."
-        ]
+        return [too_large(bad, len(features))]
     return []
 
 

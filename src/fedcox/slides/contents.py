@@ -102,9 +102,14 @@ def _bag(file: Path) -> Contents:
         ("encoder", bag.encoder or "not told"),
         ("reduced", f"by reducer {bag.reducer_sha256[:12]}" if bag.reducer_sha256 else "no"),
         ("places of tiles", places),
-        ("slide, micrometres per pixel", "not told" if bag.mpp is None else f"{bag.mpp:.4g}"),
+        ("a tile, pixels of level 0", _told(bag.tile_px_level0)),
+        ("slide, micrometres per pixel", _told(bag.mpp)),
     ]
     return Contents("features of a slide's tiles", tuple(rows))
+
+
+def _told(value: float | None) -> str:
+    return "not told" if value is None else f"{value:.4g}"
 
 
 def _is_tiles(file: Path) -> bool:
@@ -139,12 +144,23 @@ def _tensors(file: Path) -> Contents:
         shapes = {name: (part["dtype"], part["shape"]) for name, part in header.items()}
     except (ValueError, struct.error, KeyError, TypeError, AttributeError) as error:
         raise SlideError(f"{file.name} is not a safetensors file, or is cut off.") from error
-    rows = [(name, _short(text)) for name, text in sorted(about.items())]
+    rows = [row for name, text in sorted(about.items()) for row in _about(name, text)]
     for name, (dtype, shape) in list(shapes.items())[:_SHOWN]:
         rows.append((name, f"{dtype} {' × '.join(str(side) for side in shape) or 'scalar'}"))
     if len(shapes) > _SHOWN:
         rows.append(("…", f"{len(shapes) - _SHOWN:,} more"))
     return Contents("weights", tuple(rows))
+
+
+def _about(name: str, text: str) -> list[tuple[str, str]]:
+    """What a file tells about itself, one row each where it does so as JSON."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = text
+    if not isinstance(told, dict):
+        return [(name, _short(text))]
+    return [(f"{name}: {key}", _short(str(value))) for key, value in sorted(told.items())]
 
 
 def _short(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 
 from fedcox.errors import CohortError
@@ -14,7 +15,8 @@ def read_rows(path: str | Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
     Spaces around names and values do not count, nor do rows without any value.
     """
-    header, *rows = _cells(Path(path))
+    (_, header), *lines = _cells(Path(path))
+    rows = [row for _, row in lines]
     missing = [name for name in columns if name not in header]
     faults = []
     if missing:
@@ -25,7 +27,7 @@ def read_rows(path: str | Path, columns: Sequence[str]) -> list[dict[str, str]]:
     twice = sorted({name for name in columns if header.count(name) > 1})
     if twice:
         faults.append(f"Column {_listed(twice)} is there more than once; keep one.")
-    ragged = [str(line) for line, row in enumerate(rows, 2) if len(row) != len(header)]
+    ragged = [str(line) for line, row in lines if len(row) != len(header)]
     if ragged:
         faults.append(
             f"{len(ragged)} row(s) do not have {len(header)} values, as the header has: "
@@ -42,23 +44,22 @@ def some(names: Sequence[str], what: str = "") -> str:
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
 
 
-def _cells(path: Path) -> list[list[str]]:
+def _cells(path: Path) -> list[tuple[int, list[str]]]:
+    """The rows with a value, each with the number of its (last) line in the file."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise CohortError(f"Cannot read {path}.", ["Save it as UTF-8 text."]) from None
     except OSError as error:
         raise CohortError(f"Cannot read {path}: {error.strerror or error}.") from None
-    lines = text.splitlines()
-    first = lines[0] if lines else ""
-    delimiter = max(",;\t", key=first.count)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    # Lines end where the reader says: a quoted value may hold an end of line.
+    reader = csv.reader(StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
     try:
-        cells = [
-            [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)
-        ]
+        cells = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
     except csv.Error as error:
         raise CohortError(f"Cannot read {path} as a table: {error}.") from None
-    filled = [row for row in cells if any(row)]
+    filled = [(line, row) for line, row in cells if any(row)]
     if len(filled) < 2:
         raise CohortError(f"The table {path} has no row.", ["Give a header and rows below it."])
     return filled

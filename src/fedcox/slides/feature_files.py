@@ -14,6 +14,17 @@ from numpy.typing import NDArray
 from fedcox.errors import SlideError, needs_extra
 from fedcox.survival.bags import TileFeatures
 
+#: Half floats end at 65,504.
+LARGEST_FEATURE = 6e4
+
+
+def too_large(bad: int, tiles: int) -> str:
+    """What to say where features overflow half floats."""
+    return (
+        f"{bad} of {tiles} tiles have features above {LARGEST_FEATURE:g} in size, more than a "
+        "half float holds. Use an encoder whose features are scaled."
+    )
+
 
 def unusable(path: Path, *faults: str) -> SlideError:
     """What to say about a file of features."""
@@ -34,7 +45,8 @@ def opened_hdf5(path: Path) -> Iterator[Any]:
     with file:
         try:
             yield file
-        except OSError as error:
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
+            # What a damaged file raises depends on where the damage is.
             raise unusable(path, f"It cannot be read to its end: {error}.") from None
 
 
@@ -55,7 +67,10 @@ def table_shape(path: Path, shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def checked_features(array: NDArray[Any], path: Path) -> TileFeatures:
-    """Features as half or single floats, all of them finite."""
+    """Features as half or single floats, all of them finite and such as a half float holds.
+
+    Others would decide alone about a reducer that is fitted on all slides' tiles.
+    """
     if not np.issubdtype(array.dtype, np.floating):
         raise unusable(path, f"Features are of type {array.dtype}; numbers are needed.")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -71,6 +86,9 @@ def checked_features(array: NDArray[Any], path: Path) -> TileFeatures:
                     f"{bad} of {len(found)} tiles have features that are not finite. Embed "
                     "the slide anew.",
                 )
+    if found.dtype != np.float16 and max(found.max(), -found.min()) > LARGEST_FEATURE:
+        large = int(np.count_nonzero((np.abs(found) > LARGEST_FEATURE).any(axis=1)))
+        raise unusable(path, too_large(large, len(found)))
     return np.ascontiguousarray(found)
 
 

@@ -84,13 +84,7 @@ def _faults(rows: Sequence[ManifestRow]) -> list[str]:
             f"{len(twice)} slide_id(s) are there more than once: {some(twice)}. Each names one "
             "slide."
         )
-    # Files of results are called by the slide, and must stay in their folder.
-    unfit = [slide for slide in counts if not _names_a_file(slide)]
-    if unfit:
-        faults.append(
-            f"{len(unfit)} slide_id(s) cannot be names of files: {some(unfit)}. They must not "
-            "begin with a dot nor hold slashes or other signs that file systems keep."
-        )
+    faults += _name_faults(list(counts))
     centers: dict[str, set[str]] = {}
     for row in rows:
         centers.setdefault(row.patient_id, set()).add(row.center)
@@ -100,9 +94,32 @@ def _faults(rows: Sequence[ManifestRow]) -> list[str]:
     return faults
 
 
+def _name_faults(slides: Sequence[str]) -> list[str]:
+    """Files of results are called by the slide; they must stay in their folder, and apart."""
+    faults = []
+    unfit = [slide for slide in slides if not _names_a_file(slide)]
+    if unfit:
+        shown = [
+            "".join(sign if sign.isprintable() else "?" for sign in name) for name in unfit
+        ]
+        faults.append(
+            f"{len(unfit)} slide_id(s) cannot be names of files: {some(shown)}. They must not "
+            "begin or end with a dot nor hold slashes or other signs that file systems keep."
+        )
+    folded = Counter(slide.casefold() for slide in slides)
+    alike = [slide for slide in slides if folded[slide.casefold()] > 1]
+    if alike:
+        faults.append(
+            f"{len(alike)} slide_id(s) differ in small and capital letters only: "
+            f"{some(alike)}. On some disks their files would be the same."
+        )
+    return faults
+
+
 def _names_a_file(name: str) -> bool:
     return (
         not name.startswith(".")
+        and not name.endswith(".")
         and len(name.encode()) <= 200
         and name.isprintable()
         and not _NOT_IN_NAMES & set(name)

@@ -144,16 +144,16 @@ def _check_rank(values: FloatArray, width: int) -> None:
 def write_reducer(path: str | Path, reducer: Reducer) -> None:
     """As safetensors, whole or not at all."""
     try:
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
     except ImportError:
         raise needs_extra("safetensors", "slides") from None
     told = {"schema": SCHEMA, **asdict(reducer.facts)}
+    content = save(
+        {"components": reducer.components, "scales": reducer.scales},
+        metadata={"fedcox": json.dumps(told, sort_keys=True)},
+    )
     with whole_file(path) as part:
-        save_file(
-            {"components": reducer.components, "scales": reducer.scales},
-            part,
-            metadata={"fedcox": json.dumps(told, sort_keys=True)},
-        )
+        part.write_bytes(content)
 
 
 def read_reducer(path: str | Path) -> Reducer:

@@ -38,8 +38,16 @@ class SharedTiles:
     def __init__(self, layout: TileMemory) -> None:
         self._layout = layout
         self._handle = _nameless_file()
-        os.ftruncate(self._handle, prod(layout.shape))
-        self.tiles = _mapped(self._handle, layout)
+        try:
+            os.ftruncate(self._handle, prod(layout.shape))
+            self.tiles = _mapped(self._handle, layout)
+        except OSError as error:
+            os.close(self._handle)
+            raise InputError(
+                f"There is no memory for tiles on their way, {prod(layout.shape):,} bytes: "
+                f"{error.strerror or error}.",
+                ["Say a smaller --batch, or fewer --readers."],
+            ) from error
 
     def close(self) -> None:
         """Give up the handle; the pages go when nobody has them mapped."""

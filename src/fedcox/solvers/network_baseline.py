@@ -4,9 +4,9 @@ Weights shift every hazard, and a training that ends by the clock leaves the bas
 is. With the network as it is, the loss is a sum of convex functions of one α each, so Newton's
 method on all of them at once is Newton's method on each.
 
-With the logit link weights shift hazards and little else. With the complementary log-log link
-they also flatten risks, since weighted events are no events of such a model; there one factor
-of all risks is fitted with the baseline.
+After training with weights one factor of all risks is fitted with the baseline. With the logit
+link weights shift hazards and little else; with the complementary log-log link they also
+flatten risks, since weighted events are no events of such a model.
 """
 
 from __future__ import annotations

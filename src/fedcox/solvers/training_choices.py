@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from numbers import Integral, Real
 
 
 def not_counts(choices: object, *names: str) -> Iterator[str]:
@@ -39,10 +40,8 @@ def not_among(choices: object, name: str, *allowed: str) -> Iterator[str]:
 
 def is_number(value: object) -> bool:
     """Whether it is a finite number, and no truth value."""
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    )
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1

@@ -37,6 +37,7 @@ from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
+from fedcox.federation.queries.tile_counts import TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
@@ -175,6 +176,7 @@ def _questions() -> dict[str, AbstractQuery[Any]]:
         "random entries": RandomEntriesAt(
             at(agreed), 1, RandomPlaces(0.3, 2**64), ErrorFeedback()
         ),
+        "tile counts": TileCounts(),
         "tile moments": TileMoments(FEATURES),
         **network_questions(agreed, RELEASE, population=PATIENTS, columns=COLUMNS),
     }

@@ -59,7 +59,8 @@ def segment(
     """Find tissue: masks/SLIDE.png, and masks/SLIDE.geojson for QuPath.
 
     By Otsu's threshold of the saturation, in micrometres, whatever the scanner.
-    Pen marks are coloured and count as tissue: look at the masks.
+    Pen marks are coloured and count as tissue; blur and folds are not looked
+    for. So look at the masks.
 
     Example: fedcox slides segment slides.csv --work work
     """

@@ -316,6 +316,7 @@ def _trained(
 ) -> tuple[TrainedNetwork, float | None]:
     """The network, and its c-index on the patients that were held out."""
     from fedcox.analysis.network_training import train_network, with_noise
+    from fedcox.analysis.torch_threads import threads_for
     from fedcox.engines.in_process import InProcess
 
     centers = {name: own for name, own in cohorts.cohorts.items() if own.patients}
@@ -326,7 +327,7 @@ def _trained(
 
         inside = federation if plan.private is None else with_noise(plan, federation)
         asked = Masked.around(inside, study="slides")
-    with _watching(given) as watch:
+    with threads_for(centers.values()), _watching(given) as watch:
         trained = train_network(plan, asked, watch, checkpoint=checkpoint)
     index = None
     if given.validation:

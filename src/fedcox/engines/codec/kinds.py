@@ -53,6 +53,7 @@ from fedcox.federation.queries.network_loss import HeldOutLoss, NetworkLossAt
 from fedcox.federation.queries.network_steps import NetworkEnds, NetworkSteps, NetworkTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
+from fedcox.federation.queries.tile_counts import PatientsAndTiles, TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
@@ -137,7 +138,8 @@ PARTS: Mapping[type, Rule] = {
     HeldOutLoss: network_rules.of_counted,
     NetworkEnds: network_rules.of_counted,
     ClippedNetworkSum: nothing,
-    TileMomentSums: rules.of_tile_moment_sums,
+    PatientsAndTiles: rules.of_patients_and_tiles,
+    TileMomentSums: rules.of_patients_and_tiles,
 }
 
 
@@ -248,6 +250,7 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
         Derivatives,
         lambda query, columns: _derivatives(query.alpha.size, 1, query.detail),
     ),
+    TileCounts: Kind(nothing, PatientsAndTiles),
     TileMoments: Kind(
         rules.of_tile_moments,
         TileMomentSums,

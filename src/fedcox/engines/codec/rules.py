@@ -28,6 +28,7 @@ from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.queries.local_steps import LocalEnds, LocalSteps, LocalTraining
 from fedcox.federation.queries.outcome_counts import Outcomes
 from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
+from fedcox.federation.queries.tile_counts import PatientsAndTiles
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.federation.setting import Setting
 from fedcox.privacy.release import GaussianRelease
@@ -292,7 +293,9 @@ def of_tile_moments(query: TileMoments, columns: int | None) -> Iterator[str]:
     yield from between("features", query.features, 1, _MOST_FEATURES)
 
 
-def of_tile_moment_sums(sums: TileMomentSums, columns: int | None) -> Iterator[str]:
+def of_patients_and_tiles(
+    sums: PatientsAndTiles | TileMomentSums, columns: int | None
+) -> Iterator[str]:
     """Every patient has a tile, and sums are divided by their number."""
     if not 0 <= sums.patients <= min(sums.tiles, _MOST_PATIENTS) or sums.tiles > _MOST_TILES:
         yield "patients and tiles are no counts of the same patients"

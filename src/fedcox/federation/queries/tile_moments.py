@@ -80,8 +80,14 @@ class TileMoments(AbstractSumQuery[TileMomentSums]):
         for own in bags.slides:
             for slide in own:
                 features = slide.read()
-                add_moments(second, features)
+                with np.errstate(invalid="ignore"):  # told below, for all slides
+                    add_moments(second, features)
                 tiles += len(features)
+        if not np.isfinite(second).all():
+            raise CohortError(
+                "The features of some tiles are missing or not finite.",
+                ["Compute the features of these slides anew, or leave them out."],
+            )
         return TileMomentSums(cohort.patients, tiles, pack_symmetric(second))
 
     def combine(self, left: TileMomentSums, right: TileMomentSums) -> TileMomentSums:

@@ -1,12 +1,15 @@
 """CLAM: HDF5 files with `features` and `coords`, and tensors of torch's beside them.
 
-Places are upper left corners in pixels of level 0. The encoder is not named.
+Places are upper left corners in pixels of level 0. The encoder is not named, nor is the size of
+tiles: that is told by the file in `patches`, which the features were made from.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from fedcox.errors import SlideError
 from fedcox.slides.feature_files import Hdf5Features, TorchFeatures, table_shape, torch_array
@@ -20,6 +23,7 @@ from fedcox.slides.layouts.hdf5_bag import (
     stat_digest,
 )
 from fedcox.slides.opened_bag import AbstractLayout, KnownSlide, OpenedBag
+from fedcox.survival.cohort import FloatArray
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Clam(AbstractLayout):
             bag.coords,
             "" if bag.coords is not None else "The file has no coords.",
             mpp=known.mpp,
-            tile_px_level0=patch_px(bag),
+            tile_px_level0=_side(path, bag),
         )
 
     def _tensor(self, path: Path, known: KnownSlide) -> OpenedBag:
@@ -64,7 +68,7 @@ class Clam(AbstractLayout):
             coords,
             "" if coords is not None else "There is no file of its name in h5_files beside it.",
             mpp=known.mpp,
-            tile_px_level0=None if bag is None else patch_px(bag),
+            tile_px_level0=None if bag is None else _side(beside, bag),
         )
 
 
@@ -73,6 +77,28 @@ def _beside(path: Path) -> Hdf5Bag | None:
         return read_hdf5(path, "features") if path.is_file() else None
     except SlideError:
         return None  # the tensor holds the features; only places are lost
+
+
+def _side(path: Path, bag: Hdf5Bag) -> float | None:
+    """Of a tile at level 0, as the places' own file tells it, or by the tiles' distance."""
+    patches = _beside(path.parent.parent / "patches" / path.name)
+    told = patch_px(bag) or (None if patches is None else patch_px(patches))
+    return told or usual_step(bag.coords)
+
+
+def usual_step(coords: FloatArray | None) -> float | None:
+    """How far a tile lies from the one before it, most often; None where that is not clear.
+
+    Tiles are written column by column, and side by side unless somebody asks otherwise.
+    """
+    if coords is None or len(coords) < 2:
+        return None
+    steps = np.diff(coords, axis=0)
+    along = steps[(steps == 0).any(axis=1) & (steps > 0).any(axis=1)].max(axis=1)
+    sizes, counts = np.unique(along, return_counts=True)
+    if not counts.size or 2 * counts.max() < len(along):
+        return None
+    return float(sizes[counts.argmax()])
 
 
 def patch_px(bag: Hdf5Bag) -> float | None:

@@ -1,7 +1,8 @@
 """FLamby (Fed-Camelyon16): `SLIDE.tif.npy` with features alone; one table has all places.
 
 That table, `tiling_coordinates_camelyon16.csv`, has the columns slide_name (in small letters),
-coords_x and coords_y: upper left corners in pixels of level 0.
+coords_x and coords_y: upper left corners in pixels of level 0. It comes with FLamby's program,
+and is put beside the features. Tiles are 224 pixels wide at level 1, which is half of level 0.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from fedcox.slides.opened_bag import AbstractLayout, KnownSlide, OpenedBag
 from fedcox.survival.cohort import FloatArray
 
 TABLE = "tiling_coordinates_camelyon16.csv"
+_SIDE = 2 * 224.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Flamby(AbstractLayout):
             coords,
             "" if coords is not None else f"It is not in {TABLE} beside it.",
             mpp=known.mpp,
+            tile_px_level0=None if coords is None else _SIDE,
         )
 
 

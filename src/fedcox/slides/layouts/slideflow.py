@@ -1,4 +1,4 @@
-"""slideflow: `SLIDE.pt`, a tensor of torch's, and `SLIDE.index.npz` with the places.
+"""slideflow: `SLIDE.pt`, a tensor of torch's, and `SLIDE.index.npz` or `.npy` with the places.
 
 Places are the middles of tiles in pixels of level 0. The tile's size in micrometres and the
 encoder are in `bags_config.json` of the folder.
@@ -57,7 +57,9 @@ class Slideflow(AbstractLayout):
 
 
 def _index(path: Path) -> Path:
-    return path.with_name(f"{path.stem}.index.npz")
+    """The archive; where there is none, the plain array that slideflow writes if told to."""
+    archive = path.with_name(f"{path.stem}.index.npz")
+    return archive if archive.is_file() else archive.with_suffix(".npy")
 
 
 def _config(path: Path) -> Path:
@@ -65,9 +67,11 @@ def _config(path: Path) -> Path:
 
 
 def _middles(path: Path) -> FloatArray | None:
-    if not _index(path).is_file():
+    index = _index(path)
+    if not index.is_file():
         return None
-    return numpy_array(_index(path), "arr_0").reshape(-1, 2).astype(np.float64)
+    found = numpy_array(index, "arr_0" if index.suffix == ".npz" else None)
+    return found.reshape(-1, 2).astype(np.float64)
 
 
 def _settings(path: Path) -> Mapping[str, Any]:

@@ -37,7 +37,9 @@ class Stamp(AbstractLayout):
         bag = read_hdf5(path, "feats")
         shape = bag_shape(path, bag, "feats")
         missing = _missing(bag, known)
-        tile_um, pixels = number(bag.told("tile_size_um")), None
+        # Until version 2 the size had no unit in its name.
+        tile_um = number(bag.told("tile_size_um")) or number(bag.told("tile_size"))
+        pixels = None
         if bag.coords is not None and known.mpp is not None and not missing:
             pixels = bag.coords / known.mpp
         return OpenedBag(
