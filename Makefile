@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
 
 .PHONY: demo check test bench format clean
 

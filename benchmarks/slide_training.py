@@ -36,7 +36,7 @@ from fedcox.survival.time_grid import TimeGrid
 
 TILES, FEATURES, HIDDEN, SLOPE = 8000, 256, 128, 0.1
 INTERVALS = 82  # with follow-up uniform over them, 41.5 stacked rows per slide
-RESULTS = Path(__file__).parent / "results" / "slide_training.json"
+RESULTS = Path(__file__).parent / "results"
 
 STACKED = "stacked rows, Conv1d"
 
@@ -289,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run?")
     parser.add_argument("--device", choices=["cpu", "cuda", "both"], default="both")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--keep", action="store_true", help=f"write {RESULTS.name}")
+    parser.add_argument("--keep", action="store_true", help="write slide_training_DEVICE.json")
     chosen = parser.parse_args(arguments)
     found: list[Timing] = []
     if chosen.device != "cuda":
@@ -307,18 +307,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def keep(found: Sequence[Timing]) -> None:
     """Put the timings beside the other results, with what they were made on."""
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    content = {
-        "machine": describe_machine(),
-        "gpu": gpu,
-        "torch": str(torch.__version__),
-        "tiles": TILES,
-        "features": FEATURES,
-        "hidden": HIDDEN,
-        "intervals": INTERVALS,
-        "timings": [asdict(timing) for timing in found],
-    }
-    RESULTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    for device in dict.fromkeys(timing.device for timing in found):
+        content = {
+            "machine": describe_machine(),
+            "gpu": torch.cuda.get_device_name() if device == "cuda" else None,
+            "torch": str(torch.__version__),
+            "tiles": TILES,
+            "features": FEATURES,
+            "hidden": HIDDEN,
+            "intervals": INTERVALS,
+            "timings": [asdict(timing) for timing in found if timing.device == device],
+        }
+        file = RESULTS / f"slide_training_{device}.json"
+        file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,12 +20,12 @@ def test_it_times_every_contender_and_keeps_what_it_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     threads = torch.get_num_threads()
-    monkeypatch.setattr(slide_training, "RESULTS", tmp_path / "slide_training.json")
+    monkeypatch.setattr(slide_training, "RESULTS", tmp_path)
     try:
         assert main(["--quick", "--device", "cpu", "--threads", "1", "--keep"]) == 0
     finally:
         torch.set_num_threads(threads)
-    kept = json.loads((tmp_path / "slide_training.json").read_text(encoding="utf-8"))
+    kept = json.loads((tmp_path / "slide_training_cpu.json").read_text(encoding="utf-8"))
     names = [timing["contender"] for timing in kept["timings"]]
     assert len(names) == 6
     assert names[0].startswith(slide_training.STACKED)

@@ -98,8 +98,9 @@ def run_simulated_slides(
             f"{sizes.size_px} × {sizes.size_px} pixels at 1 µm, tissue on glass with a "
             "stain of each center's own. Between 0 and 60 % of a patient's tissue is planted, "
             f"bluish with dense nuclei; the log hazard is {sizes.effect:g} times that share. "
-            "Sizes, effect and the number of features below were chosen on other seeds than "
-            "the run's, so that the signal can be found in minutes."
+            "That effect, and to how many features tiles are reduced, were chosen on other "
+            "seeds than the run's so that so few patients show the signal; sizes, by the time "
+            "that it takes."
         ),
         "encoder_words": "Tiles are encoded by a ResNet-50 with random weights, never trained.",
     }
