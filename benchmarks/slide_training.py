@@ -23,10 +23,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, leaky_relu
 from benchmarks.machine import describe_machine
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.batch import EpochBatch
-from fedcox.federation.network_setting import NetworkSetting, Precision
+from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.network_gradient import NetworkGradientAt
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import TileScorer
+from fedcox.models.network_choices import Precision
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, IntArray
 from fedcox.survival.descent import AdamDescent

@@ -173,6 +173,30 @@ def privacy_block() -> str:
     return "\n".join([*_markdown(heads, rows), "", *told, "", "`fedcox reproduce privacy`"])
 
 
+def slides_block() -> str:
+    """C-index on simulated slides beside the paper's on TCGA, and what was to be shown."""
+    record = _study("slides")
+    found = {scheme["scheme"]: scheme for scheme in record["comparison"]["schemes"]}
+    schemes = ("MINI", "DT-FL")
+    rows = [
+        [
+            "simulated slides, here",
+            *(f"{found[name]['mean']:.3f} ± {found[name]['sd']:.3f}" for name in schemes),
+        ],
+        *(
+            [f"{cancer}, the paper", *("{:.2f} ± {:.2f}".format(*of[name]) for name in schemes)]
+            for cancer, of in record["paper_table_2"].items()
+        ),
+    ]
+    claims = [
+        [claim["statement"], claim["measured"], "yes" if claim["held"] else "**no**"]
+        for claim in record["claims"]
+    ]
+    told = _markdown(["statement", "measured", "held"], claims)
+    table = _markdown(["slides", *schemes], rows)
+    return "\n".join([*table, "", *told, "", f"`{record['command']}`"])
+
+
 def blocks() -> dict[str, str]:
     """Every block of the README by the name of its marker."""
     return {
@@ -181,6 +205,7 @@ def blocks() -> dict[str, str]:
         "appendix-a": appendix_block(),
         "compression": compression_block(),
         "privacy": privacy_block(),
+        "slides": slides_block(),
     }
 
 

@@ -19,6 +19,7 @@ from fedcox.errors import (
     InputError,
     LargeDeltaWarning,
     NoiseWarning,
+    OutputError,
     RefusedError,
     WeightsError,
 )
@@ -217,6 +218,10 @@ def test_a_network_comes_back_from_its_file(kind: Kind, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.theta, trained.theta)
     np.testing.assert_array_equal(again.alpha, trained.alpha)
     np.testing.assert_array_equal(again.survival(patients()), trained.survival(patients()))
+    again.save(tmp_path / "network.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["network.safetensors"]
+    with pytest.raises(OutputError, match="folder that exists"):
+        again.save(tmp_path / "no" / "network.safetensors")
 
 
 def test_progress_is_told_and_the_seed_decides() -> None:

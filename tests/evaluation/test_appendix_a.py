@@ -23,7 +23,7 @@ from fedcox.evaluation.appendix_a import (
     distances,
     run_appendix_a,
 )
-from fedcox.evaluation.scheme import LinkName
+from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
 #: Standard errors within which a difference may rise from one grid to the next finer one: the

@@ -17,11 +17,11 @@ from fedcox.models.architecture import (
     TileScorer,
     TileScorerWithTable,
 )
-from fedcox.models.discrete_time_loss import LinkName
 from fedcox.models.flat_parameters import assign, build, trainable
 from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.link import LinkName
 from fedcox.survival.person_periods import stack
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 

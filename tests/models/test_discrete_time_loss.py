@@ -11,7 +11,6 @@ from torch import Tensor
 
 from fedcox.models import discrete_time_loss as module
 from fedcox.models.discrete_time_loss import (
-    LinkName,
     cell_loss_and_slopes,
     discrete_time_loss,
     loss_and_slopes,
@@ -19,6 +18,7 @@ from fedcox.models.discrete_time_loss import (
 )
 from fedcox.models.placed_samples import PlacedSamples
 from fedcox.survival.link import LINKS as SURVIVAL_LINKS
+from fedcox.survival.link import LinkName
 from fedcox.survival.person_periods import PersonPeriods, stack
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 from tests.models.network_examples import LINKS, assert_close, cell_losses

@@ -8,8 +8,9 @@ import torch
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
 from fedcox.models.flat_parameters import start
+from fedcox.models.network_choices import Precision
 from fedcox.models.network_patients import NetworkPatients
-from fedcox.models.neural import NeuralModel, Precision
+from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
 from tests.models.network_examples import ARCHITECTURES, GRID, gap, patients_with_slides

@@ -9,10 +9,10 @@ from scipy.optimize import minimize
 from torch import Tensor, nn
 
 from fedcox.models.architecture import AbstractArchitecture, OwnModule, Perceptron
-from fedcox.models.discrete_time_loss import LinkName
 from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 from tests.models.network_examples import LINKS
 from tests.problems import READINGS, simulated

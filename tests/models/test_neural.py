@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from fedcox.errors import CohortError, InputError, WeightsError
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer
-from fedcox.models.discrete_time_loss import LinkName
 from fedcox.models.flat_parameters import size, start
+from fedcox.models.network_choices import Precision
 from fedcox.models.network_patients import NetworkPatients
-from fedcox.models.neural import NeuralModel, Precision
+from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk
 from tests.models.network_examples import (
     ARCHITECTURES,

@@ -1,4 +1,4 @@
-"""Write a text file whole or not at all."""
+"""Write a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from pathlib import Path
 from fedcox.errors import OutputError
 
 
-def write_atomically(path: str | Path, text: str | Iterable[str]) -> None:
-    """Put `text` (UTF-8), whole or in pieces, at `path`.
+def write_atomically(path: str | Path, content: str | bytes | Iterable[str]) -> None:
+    """Put bytes, or text (UTF-8) whole or in pieces, at `path`.
 
-    A reader sees the old file or the new one, never half.
+    A reader sees the old file or the new one, never half, also after a power failure.
     """
     target = Path(path)
     # In the same folder, since a rename is atomic only within one file system.
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines([text] if isinstance(text, str) else text)
+        with part.open("wb") as file:
+            whole = [content] if isinstance(content, str | bytes) else content
+            file.writelines(one.encode() if isinstance(one, str) else one for one in whole)
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(target)
     except OSError as error:
         part.unlink(missing_ok=True)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Literal
 
 from fedcox.errors import InputError
-from fedcox.federation.network_setting import Precision, SlideWeight
 from fedcox.models.architecture import AbstractArchitecture
+from fedcox.models.network_choices import Precision, SlideWeight
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_solver import AbstractNetworkSolver
 from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.solvers.training_choices import is_number
-from fedcox.survival.link import LINKS
+from fedcox.survival.link import LINKS, LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
 
@@ -34,7 +33,7 @@ class NetworkPlan:
     architecture: AbstractArchitecture
     width: float
     horizon: float | None = None
-    link: Literal["cloglog", "logit"] = "cloglog"
+    link: LinkName = "cloglog"
     reading: CensoredInterval = "include"
     balanced: bool = False
     slide_weight: SlideWeight = "slide"

@@ -85,13 +85,17 @@ class SlideModel:
     def bags(
         self, slides: Sequence[ManifestRow], folder: str | Path
     ) -> tuple[dict[str, OpenedBag], dict[str, str]]:
-        """The bags of these slides by name, and of the others the reason."""
-        found, faults = {}, {}
+        """The bags of these slides by name, and of the others the reason; one at least."""
+        found: dict[str, OpenedBag] = {}
+        faults: dict[str, str] = {}
         for slide in slides:
             try:
                 found[slide.slide_id] = self.bag(folder, slide.slide_id)
             except SlideError as error:
                 faults[slide.slide_id] = reason_of(error)
+        if not found:
+            told = [f"{slide_id}: {reason}" for slide_id, reason in [*faults.items()][:8]]
+            raise SlideError(f"No slide in {folder} can be scored by this model.", told)
         return found, faults
 
     def _faults(self, bag: OpenedBag) -> list[str]:

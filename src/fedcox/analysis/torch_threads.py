@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from statistics import fmean
 
+from fedcox.models.torch_extra import check_torch
 from fedcox.survival.cohort import Cohort
 
 #: Mean tiles of a slide from which on threads pay. Below, they wait for each other longer than
@@ -19,6 +20,7 @@ def threads_for(cohorts: Iterable[Cohort], large: int | None = None) -> Iterator
 
     For large slides `large` of them, or as many as torch has taken.
     """
+    check_torch()
     import torch
 
     bags = [cohort.bags for cohort in cohorts if cohort.bags is not None]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcox.analysis.atomic_file import write_atomically
 from fedcox.analysis.trained_network import TrainedNetwork
 from fedcox.analysis.versions import versions
 from fedcox.errors import InputError, WeightsError
@@ -22,7 +23,7 @@ _OWN = ("link", "reading", "width", "slope", "event_weight", "slide_weight", "pr
 
 def write_trained(path: str | Path, trained: TrainedNetwork) -> None:
     """Write the network as one safetensors file, whole or not at all."""
-    from fedcox.models.network_file import TrainedNetworkFile, write_network
+    from fedcox.models.network_file import TrainedNetworkFile, network_bytes
 
     setting, timing = trained.setting, trained.setting.timing
     fitted = np.isfinite(trained.alpha)
@@ -53,7 +54,7 @@ def write_trained(path: str | Path, trained: TrainedNetwork) -> None:
         arrays,
         facts,
     )
-    write_network(path, file)
+    write_atomically(path, network_bytes(file))
 
 
 def read_trained(

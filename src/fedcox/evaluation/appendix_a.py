@@ -20,12 +20,11 @@ from fedcox.analysis.fit import estimate
 from fedcox.analysis.plan import Plan
 from fedcox.data.synthetic import CensoringBound, simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
-from fedcox.evaluation.scheme import LinkName
 from fedcox.evaluation.seeds import derived_generator
 from fedcox.evaluation.versions import library_versions
 from fedcox.solvers.newton import Newton
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.link import LINKS
+from fedcox.survival.link import LINKS, LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
 #: Hears how many of how many simulated studies are done, and which comes next.

@@ -13,10 +13,10 @@ import numpy as np
 
 from fedcox.engines.in_process import InProcess
 from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
 Ties = Literal["breslow", "efron"]
-LinkName = Literal["logit", "cloglog"]
 
 
 @dataclass(frozen=True)

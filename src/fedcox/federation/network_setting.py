@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from fedcox.errors import CohortError, needs_extra
+from fedcox.errors import CohortError
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import AbstractArchitecture
+from fedcox.models.network_choices import Precision, SlideWeight
+from fedcox.models.torch_extra import check_torch
 from fedcox.privacy.exposure import Exposure, Known
 from fedcox.privacy.levels import smallest_level
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
@@ -21,9 +23,6 @@ from fedcox.survival.scaling import Scaling
 if TYPE_CHECKING:
     from fedcox.models.network_patients import NetworkPatients
     from fedcox.models.neural import NeuralModel
-
-SlideWeight = Literal["slide", "patient"]
-Precision = Literal["float32", "float64", "bfloat16"]
 
 _NOBODY = -1
 
@@ -67,7 +66,7 @@ class NetworkSetting:
     @cached_property
     def parameters(self) -> int:
         """How many numbers θ has."""
-        _needs_torch()
+        check_torch()
         from fedcox.models.flat_parameters import size
 
         return size(self.architecture)
@@ -75,7 +74,7 @@ class NetworkSetting:
     @cached_property
     def model(self) -> NeuralModel:
         """The network, ready to compute."""
-        _needs_torch()
+        check_torch()
         from fedcox.models.neural import NeuralModel
 
         return NeuralModel(
@@ -90,7 +89,7 @@ class NetworkSetting:
 
     def started(self, seed: int) -> FloatArray:
         """Fresh weights θ: the same seed gives the same bits."""
-        _needs_torch()
+        check_torch()
         from fedcox.models.flat_parameters import start
 
         return start(self.architecture, seed)
@@ -198,10 +197,3 @@ class NetworkSetting:
         told = timing.leavers
         patients = None if told is None else int(told.sum())
         return Known(edges=timing.grid.edges, level=level, patients=patients)
-
-
-def _needs_torch() -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError as error:
-        raise needs_extra("torch", "deep") from error

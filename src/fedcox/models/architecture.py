@@ -13,7 +13,8 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedcox.errors import WeightsError, needs_extra
+from fedcox.errors import WeightsError
+from fedcox.models.torch_extra import check_torch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -63,7 +64,7 @@ class TileScorer(_ListedArchitecture):
         _check(self.name, {"features": self.features, "hidden": self.hidden}, self.slope)
 
     def build(self) -> nn.Module:
-        _needs_torch()
+        check_torch()
         from fedcox.models.tile_scorer import TileScorerNetwork
 
         return TileScorerNetwork(self.features, self.hidden, self.slope)
@@ -86,7 +87,7 @@ class TileScorerWithTable(_ListedArchitecture):
         _check(self.name, sizes, self.slope)
 
     def build(self) -> nn.Module:
-        _needs_torch()
+        check_torch()
         from fedcox.models.tile_scorer import TileScorerWithTableNetwork
 
         return TileScorerWithTableNetwork(self.features, self.columns, self.hidden, self.slope)
@@ -108,7 +109,7 @@ class Perceptron(_ListedArchitecture):
         _check(self.name, {"columns": self.columns, **layers})
 
     def build(self) -> nn.Module:
-        _needs_torch()
+        check_torch()
         from torch import nn
 
         parts: list[nn.Module] = []
@@ -139,7 +140,7 @@ class OwnModule(AbstractArchitecture):
             )
 
     def build(self) -> nn.Module:
-        _needs_torch()
+        check_torch()
         # A factory may give the same module each time; it stays as its owner has it.
         return deepcopy(self._factory())
 
@@ -179,10 +180,3 @@ def _check(name: str, sizes: Mapping[str, object], slope: object = 0.0) -> None:
         faults.append(f"slope must be a number from 0 to below 1; found {slope!r}.")
     if faults:
         raise WeightsError(f"This is no {name}.", faults)
-
-
-def _needs_torch() -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError as error:
-        raise needs_extra("torch", "deep") from error

@@ -14,7 +14,7 @@ rows, which are never built: for cloglog the sum over intervals is e^phi · Σ_m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,8 +22,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from fedcox.models.placed_samples import PlacedSamples
-
-LinkName = Literal["logit", "cloglog"]
+from fedcox.survival.link import LinkName
 
 _CELLS = 2**22  # pairs of sample and interval that are looked at together
 _SMALL = 1e-4  # below it 1 − v/2 + v²/12 is v / (e^v − 1) to rounding

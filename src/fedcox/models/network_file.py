@@ -7,7 +7,6 @@ arrays of the study (`extra.…`), and facts about the training as JSON in its h
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.errors import OutputError, WeightsError, needs_extra
+from fedcox.errors import WeightsError, needs_extra
 from fedcox.models.architecture import (
     AbstractArchitecture,
     OwnModule,
@@ -45,8 +44,8 @@ class TrainedNetworkFile:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_network(path: str | Path, network: TrainedNetworkFile) -> None:
-    """Write the file whole or not at all; the numbers are kept bit for bit."""
+def network_bytes(network: TrainedNetworkFile) -> bytes:
+    """The whole content of the file; the numbers are kept bit for bit."""
     try:
         from safetensors.numpy import save
     except ImportError as error:
@@ -59,11 +58,11 @@ def write_network(path: str | Path, network: TrainedNetworkFile) -> None:
         **{_EXTRA + name: array for name, array in network.arrays.items()},
     }
     header = {"architecture": _described(network.architecture), "facts": dict(network.facts)}
-    content = save(
+    content: bytes = save(
         {name: np.ascontiguousarray(own, dtype=np.float64) for name, own in tensors.items()},
         metadata={"format": _FORMAT, "network": json.dumps(header, allow_nan=False)},
     )
-    _write_whole(Path(path), content)
+    return content
 
 
 def read_network(
@@ -164,23 +163,3 @@ def _faults(
         elif not np.isfinite(array).all():
             faults.append(f"{name} holds numbers that are not finite.")
     return faults
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    # In the same folder, since a rename is atomic only within one file system.
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise OutputError(
-            f"Cannot write {path}: {error.strerror or error}.",
-            ["Choose a folder that exists and that you may write to."],
-        ) from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
@@ -12,12 +11,11 @@ from torch import Tensor
 
 from fedcox.errors import CohortError, InputError, WeightsError
 from fedcox.models.architecture import AbstractArchitecture, Inputs
+from fedcox.models.network_choices import SlideWeight
 from fedcox.models.placed_samples import PlacedSamples
 from fedcox.models.slide_tensors import AbstractSlides, slide_tensors
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.time_grid import TimeAtRisk
-
-SlideWeight = Literal["slide", "patient"]
 
 
 @dataclass(frozen=True, eq=False)

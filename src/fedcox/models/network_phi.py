@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from threading import local
-from typing import Literal
 
 import torch
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
 from fedcox.models.flat_parameters import assign, build, check_theta
 from fedcox.models.module_rules import check_scores
+from fedcox.models.network_choices import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.phi import AbstractPhi, BagPhi, LoadedModule, TablePhi, TilePhi
 from fedcox.models.tile_scorer import TileScorerWeights
 from fedcox.survival.cohort import FloatArray
-
-Precision = Literal["float32", "float64", "bfloat16"]
 
 
 @dataclass(frozen=True, eq=False)

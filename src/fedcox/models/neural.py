@@ -22,28 +22,24 @@ from fedcox.errors import InputError
 from fedcox.models.architecture import AbstractArchitecture
 from fedcox.models.cox_loss import cox_loss
 from fedcox.models.discrete_time_loss import (
-    LinkName,
     LossAndSlopes,
     cell_loss_and_slopes,
     loss_and_slopes,
     sample_slopes,
 )
 from fedcox.models.flat_parameters import check_theta, size
-from fedcox.models.network_patients import (
-    NetworkPatients,
-    SampleBatch,
-    SlideWeight,
-    check_fit,
-)
-from fedcox.models.network_phi import NetworkPhi, Precision
+from fedcox.models.network_choices import Precision, SlideWeight
+from fedcox.models.network_patients import NetworkPatients, SampleBatch, check_fit
+from fedcox.models.network_phi import NetworkPhi
 from fedcox.models.network_sum import NetworkSum
 from fedcox.models.phi import AbstractPhi
 from fedcox.models.placed_samples import PlacedSamples
 from fedcox.models.recorded_step import RecordedSteps, recorded_steps
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import TimeAtRisk
 
-__all__ = ["NetworkSum", "NeuralModel", "Precision"]
+__all__ = ["NetworkSum", "NeuralModel"]
 
 _NUMBERS = 2**22  # of single patients' gradients that are held together
 

@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer
-from fedcox.models.discrete_time_loss import LinkName, slopes_of_cells, weighed_cells
+from fedcox.models.discrete_time_loss import slopes_of_cells, weighed_cells
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.network_sum import NetworkSum
 from fedcox.models.placed_samples import PlacedSamples
 from fedcox.models.slide_tensors import PackedSlides, PackedTiles
 from fedcox.models.tile_scorer import TileScorerWeights
 from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.link import LinkName
 
 _MOST_SLIDES = 512  # of one recording: their means are held together
 

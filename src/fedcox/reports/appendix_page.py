@@ -16,11 +16,11 @@ from fedcox.evaluation.appendix_a import (
     AppendixA,
     Approach,
 )
-from fedcox.evaluation.scheme import LinkName
 from fedcox.reports.axis import ValueAxis, powers_axis, ratios_axis
 from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import count_text
 from fedcox.reports.page import Fact, page_html
+from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
 BOUND_TITLES: dict[CensoringBound, str] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 from fedcox.analysis.atomic_file import write_atomically
 from fedcox.analysis.atomic_folder import check_folder, whole_folder
 from fedcox.analysis.slide_model import NETWORK
-from fedcox.analysis.trained_network import TrainedNetwork
+from fedcox.analysis.slide_training import SlideTraining
+from fedcox.analysis.trained_network import TrainingRecord
 from fedcox.errors import InputError
 from fedcox.reports.number_text import finite
 from fedcox.reports.privacy_ledger import write_ledger
@@ -30,19 +30,30 @@ def check_model_folder(folder: str | Path, *, overwrite: bool) -> None:
 
 
 def write_model(
-    network: TrainedNetwork,
-    folder: str | Path,
-    about: Mapping[str, Any],
-    *,
-    overwrite: bool = False,
+    training: SlideTraining, folder: str | Path, command: str, *, overwrite: bool
 ) -> None:
-    """Write the whole folder or nothing of it; `about` goes into training.json."""
-    record = network.record
+    """Write the whole folder or nothing of it; `command` is what was typed."""
+    network, record = training.network, training.network.record
     if record is None:
         raise InputError("Only a network that has just been trained has a training to tell.")
     check_model_folder(folder, overwrite=overwrite)
-    told = {
-        **about,
+    told = {"command": command, **_told(training, record)}
+    with whole_folder(folder) as part:
+        network.save(part / NETWORK)
+        text = json.dumps(told, indent=2, allow_nan=False, ensure_ascii=False)
+        write_atomically(part / "training.json", text + "\n")
+        write_ledger(record.ledger, part / "ledger.jsonl")
+
+
+def _told(training: SlideTraining, record: TrainingRecord) -> dict[str, Any]:
+    network, cohorts = training.network, training.cohorts
+    return {
+        "simulated": network.facts["simulated"],
+        # Counts of patients and slides would undo what the noise is for.
+        "slides": None if training.private else len(cohorts.opened.bags),
+        "slides_left_out": None if training.private else dict(cohorts.failures),
+        "validation_c_index": training.held_out_index,
+        "features": dict(network.facts),
         "centers": list(record.centers),
         "patients": record.patients,
         "events": record.events,
@@ -64,8 +75,3 @@ def write_model(
         "notices": [asdict(notice) for notice in record.notices],
         "versions": dict(record.versions),
     }
-    with whole_folder(folder) as part:
-        network.save(part / NETWORK)
-        text = json.dumps(told, indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(part / "training.json", text + "\n")
-        write_ledger(record.ledger, part / "ledger.jsonl")

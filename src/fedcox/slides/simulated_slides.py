@@ -23,6 +23,7 @@ from fedcox.slides.simulated_tissue import draw_slide
 from fedcox.slides.whole_file import whole_file
 
 SCHEMA = "fedcox-planted-1"
+_PLANTED = "planted.json"
 _STAIN = 5
 
 
@@ -79,7 +80,7 @@ def simulate_slides(
     _write_table(home / "patients.csv", _patient_table(cohort))
     shares = {_patient_id(patient): float(share) for patient, share in enumerate(cohort.share)}
     about = {"seed": seed, "effect": effect, "shares": shares}
-    _write_planted(home / "planted.json", planted, about)
+    _write_planted(home / _PLANTED, planted, about)
     # Last: a folder with a manifest is whole.
     _write_table(home / "slides.csv", _slide_table(cohort))
     return SimulatedSlides(home / "slides.csv", home / "patients.csv", planted, shares)
@@ -89,15 +90,20 @@ def read_simulated(folder: str | Path) -> SimulatedSlides:
     """A folder that `simulate_slides` wrote."""
     home = Path(folder)
     try:
-        told = json.loads((home / "planted.json").read_text(encoding="utf-8"))
+        told = json.loads((home / _PLANTED).read_text(encoding="utf-8"))
         planted = {name: _region(slide) for name, slide in told[SCHEMA].items()}
         shares = {str(name): float(share) for name, share in told["shares"].items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SlideError(
-            f"{home} is not a folder of simulated slides: planted.json cannot be read.",
+            f"{home} is not a folder of simulated slides: {_PLANTED} cannot be read.",
             ["Write one with: fedcox slides simulate"],
         ) from error
     return SimulatedSlides(home / "slides.csv", home / "patients.csv", planted, shares)
+
+
+def is_simulated(manifest: Path) -> bool:
+    """Whether a manifest lists slides that `simulate_slides` wrote."""
+    return (manifest.parent / _PLANTED).exists()
 
 
 def _slides(cohort: SimulatedCohort) -> list[tuple[int, int]]:

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import bernoulli, expit, xlog1py, xlogy
 from scipy.special import factorial as _factorial
 
 from fedcox.survival.cohort import FloatArray
+
+LinkName = Literal["logit", "cloglog"]
 
 _TERMS = 14
 _TINY = 1e-300  # stands for zero in a denominator

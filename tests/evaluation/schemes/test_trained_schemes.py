@@ -15,10 +15,11 @@ from fedcox.data.center_split import Split, split_cohort
 from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError
-from fedcox.evaluation.scheme import LinearRisk, LinkName, Recipe, Trained
+from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
 from fedcox.evaluation.schemes import SCHEMES
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
+from fedcox.survival.link import LinkName
 from tests.problems import READINGS, simulated, split
 from tests.stacked_glm import binomial_glm, by_event_times, by_width, design, informative
 

@@ -64,13 +64,14 @@ def heatmap(
     from fedcox.cli.slides.progress import step_display, tell_outcome
     from fedcox.reports.heatmap_step import HeatmapOptions, HeatmapStep
     from fedcox.slides.manifest import SlideManifest
+    from fedcox.slides.simulated_slides import is_simulated
     from fedcox.slides.step import run_step
 
     read, listed = SlideModel.read(model), SlideManifest.read(manifest)
     rows = _chosen(listed, slide or [])
     folder = features or work / "reduced"
     scale, words = _scale(read, rows, folder)
-    simulated = read.simulated or (manifest.parent / "planted.json").exists()
+    simulated = read.simulated or is_simulated(manifest)
     step = HeatmapStep(
         score=lambda slide_id, known: read.scored_tiles(folder, slide_id, known, every_tile),
         digest=lambda slide_id: read.bag(every_tile or folder, slide_id).digest,
@@ -103,15 +104,11 @@ def _chosen(manifest: SlideManifest, names: list[str]) -> list[ManifestRow]:
 def _scale(model: SlideModel, rows: list[ManifestRow], folder: Path) -> tuple[ScoreScale, str]:
     """The training cohort's; where noise forbade to keep it, that of the slides at hand."""
     from fedcox.analysis.tile_scores import ScoreScale
-    from fedcox.errors import SlideError
 
     scale = model.scale
     if scale is not None:
         return scale, _TRAINING
-    bags, faults = model.bags(rows, folder)
-    if not bags:
-        told = [f"{slide_id}: {reason}" for slide_id, reason in [*faults.items()][:8]]
-        raise SlideError(f"No slide in {folder} can be scored by this model.", told)
+    bags, _ = model.bags(rows, folder)
     with progress_bar() as progress:
         known = progress.track(bags.values(), description="looking at all tile scores")
         return ScoreScale.of(model.tile_scores(bag) for bag in known), _THESE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -30,4 +30,8 @@ AssumeMpp = Annotated[
         metavar="MICROMETRES",
         help="Micrometres per pixel of slides whose file does not tell; others keep their own.",
     ),
+]
+ComputeDevice = Annotated[
+    Literal["cpu", "cuda"],
+    typer.Option(help="Where it is computed."),
 ]

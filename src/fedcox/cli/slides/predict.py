@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fedcox.cli.progress import progress_bar
-from fedcox.cli.slides.options import ManifestFile
-from fedcox.cli.slides.train import DeviceName
+from fedcox.cli.slides.options import ComputeDevice, ManifestFile
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fedcox.analysis.slide_model import SlideModel
+    from fedcox.analysis.trained_network import PatientScore
     from fedcox.slides.manifest import SlideManifest
     from fedcox.slides.opened_bag import OpenedBag
     from fedcox.survival.cohort import FloatArray
-
-
-class PatientScoreName(StrEnum):
-    """How several slides of a patient become one risk."""
-
-    mean = "mean"
-    max = "max"
-    concat = "concat"
 
 
 ModelFolder = Annotated[
@@ -43,17 +34,17 @@ def predict(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
     patient_score: Annotated[
-        PatientScoreName,
+        Literal["mean", "max", "concat"],
         typer.Option(
             help="Of several slides: the mean of their scores (the paper), the highest, or the "
             "score of all their tiles as one slide."
         ),
-    ] = PatientScoreName.mean,
+    ] = "mean",
     at: Annotated[
         list[float] | None,
         typer.Option(metavar="TIME", help="Also the chance to be free of the event; repeat."),
     ] = None,
-    device: Annotated[DeviceName, typer.Option(help="Where it is computed.")] = DeviceName.cpu,
+    device: ComputeDevice = "cpu",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a file that is there already.")
     ] = False,
@@ -68,22 +59,19 @@ def predict(
     """
     from fedcox.analysis.atomic_file import write_atomically
     from fedcox.analysis.slide_model import SlideModel
-    from fedcox.errors import OutputError, SlideError
+    from fedcox.errors import OutputError
     from fedcox.slides.manifest import SlideManifest
 
     if out.exists() and not overwrite:
         raise OutputError(
             f"{out} exists already.", ["Choose another name, or say --overwrite."]
         )
-    read, listed = SlideModel.read(model, device.value), SlideManifest.read(manifest)
+    read, listed = SlideModel.read(model, device), SlideManifest.read(manifest)
     with progress_bar() as progress:
         task = progress.add_task("opening features", total=None)
         bags, faults = read.bags(listed.slides, features)
-        if not bags:
-            told = [f"{slide_id}: {reason}" for slide_id, reason in [*faults.items()][:8]]
-            raise SlideError(f"No slide in {features} can be scored by this model.", told)
         progress.update(task, description=f"scoring {len(bags):,} slides")
-        table = predictions(read, listed, bags, patient_score.value, at or [])
+        table = predictions(read, listed, bags, patient_score, at or [])
         write_atomically(out, table.to_csv(index=False))
     typer.echo(f"{len(bags):,} slides of {table['patient_id'].nunique():,} patients: {out}")
     if faults:
@@ -96,7 +84,7 @@ def predictions(
     model: SlideModel,
     manifest: SlideManifest,
     bags: dict[str, OpenedBag],
-    patient_score: str,
+    patient_score: PatientScore,
     at: list[float],
 ) -> pd.DataFrame:
     """One row per slide; a patient's risk and survival stand in each of the own rows.
@@ -115,9 +103,9 @@ def predictions(
     own = {patient: rows for patient, rows in own.items() if rows}
     cohort = model.cohort([[bags[row.slide_id] for row in rows] for rows in own.values()])
     scores = network.slide_scores(cohort)
-    risk = network.risk(cohort, patient_score)  # type: ignore[arg-type]
+    risk = network.risk(cohort, patient_score)
     times = list(dict.fromkeys(at))
-    survival = _survival(model, network.survival(cohort, patient_score), times)  # type: ignore[arg-type]
+    survival = _survival(model, network.survival(cohort, patient_score), times)
     lines = []
     for place, (patient, rows) in enumerate(own.items()):
         for row, score in zip(rows, scores[place].tolist(), strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -80,8 +81,10 @@ class ClippedNetworkGradientAt(AbstractPrivateQuery[ClippedNetworkSum]):
 
     def _summed(self, cohort: Cohort, rows: IntArray) -> ClippedNetworkSum:
         total = np.zeros(self.theta.size + self.alpha.size)
+        # Rounding may add half a unit of the grid in every direction, of which there are many.
+        room = 0.5 * math.sqrt(total.size) * self.release.resolution
         for block in self._gradients(cohort, rows):
-            shares = shortened(block, self.release.sensitivity)
+            shares = shortened(block, self.release.sensitivity - room)
             # Rounded one by one: sums of these are exact, in whichever order.
             total += on_grid(shares, self.release.resolution).sum(axis=0)
         return self.unpack(total)
