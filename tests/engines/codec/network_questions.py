@@ -19,6 +19,7 @@ from fedcox.federation.setting import Setting
 from fedcox.models.architecture import Perceptron
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.derivatives import Detail
+from fedcox.survival.scaling import Scaling
 
 
 def network_point(agreed: NetworkSetting) -> tuple[Any, Any]:
@@ -30,6 +31,11 @@ def network_questions(
 ) -> dict[str, AbstractQuery[Any]]:
     agreed = NetworkSetting(timing, Perceptron(columns, (2,)), 3.5, "patient", "float64")
     at = agreed, *network_point(agreed)
+    # Under noise no column may be left out of the scale.
+    public = Setting(
+        timing.grid, timing.active, timing.reading, timing.link, Scaling.none(columns)
+    )
+    whole = NetworkSetting(public, Perceptron(columns, (2,)), 3.5, "patient", "float64")
     held = HeldOut(2**70, 0.3, population)
     training = NetworkTraining(agreed, "adam", 2, 16, held, 2**65)
     place = 2**66, 3, 1
@@ -46,7 +52,7 @@ def network_questions(
         "network steps on everybody": NetworkSteps(
             replace(training, batch_size=None, left_out=None, descent="sgd"), *at[1:], 0.5, 1
         ),
-        "clipped network gradient": ClippedNetworkGradientAt(*at, release),
+        "clipped network gradient": ClippedNetworkGradientAt(whole, *at[1:], release),
         **{
             f"baseline {detail.value}": BaselineSlopesAt(*at, np.array([1.25]), detail)
             for detail in (Detail.DIAGONAL, Detail.HESSIAN)
