@@ -28,6 +28,7 @@ from fedcox.federation.queries.network_gradient import NetworkGradientAt
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import TileScorer
 from fedcox.models.network_choices import Precision
+from fedcox.solvers.network_solver import check_finite
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, IntArray
 from fedcox.survival.descent import AdamDescent
@@ -169,7 +170,7 @@ def plain_step(slides: Slides, module: nn.Module, sizes: Sizes, coarse: bool = F
 
 
 def own_step(slides: Slides, precision: Precision, sizes: Sizes) -> Step:
-    """fedcox: a round of a federation with one center, and a step of Adam."""
+    """fedcox: a round of a federation with one center, and a step of Adam, as it trains."""
     setting = NetworkSetting(
         Setting(
             TimeGrid.regular(1.0, float(INTERVALS)),
@@ -196,8 +197,9 @@ def own_step(slides: Slides, precision: Precision, sizes: Sizes) -> Step:
         found = federation.ask(
             NetworkGradientAt(setting, here[: theta.size], here[theta.size :], batch)
         )
-        np.concatenate([found.theta, found.alpha], out=gradient)
-        np.divide(gradient, sizes.batch, out=gradient)
+        np.divide(found.theta, sizes.batch, out=gradient[: theta.size])
+        np.divide(found.alpha, sizes.batch, out=gradient[theta.size :])
+        check_finite(found.loss + float(gradient.sum()), epoch)
         adam.step(point, gradient, 1e-3)
 
     return step
@@ -300,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.device != "cpu" and torch.cuda.is_available():
         print(torch.cuda.get_device_name())
         for batch in (100, 200):
-            found += measure(Sizes(400, batch, 100, 12, 3), "cuda", 1)
+            found += measure(Sizes(400, batch, 100, 40, 5), "cuda", 1)
     if chosen.keep:
         keep(found)
     return 0

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ SOLVER = f'method = "adam"\nsteps = {STEPS}'
 TO_THE_END = 'method = "lbfgs"\ntolerance = 1e-18'
 #: Finished rounds before something happens.
 ROUNDS = 4
-#: Seconds that a center may take for a round, where a drill waits until it is over.
-SHORT = 5.0
 MINUTE = 60.0
 PRIVATE = {
     "covariates": """
@@ -52,26 +50,32 @@ class Log:
     def say(self, words: str) -> None:
         self.write(f"{time.monotonic() - self._begun:7.1f} s  {words}")
 
-    def holds(self, claim: str, true: object) -> None:
-        """Write the claim down, or stop the drill because it does not hold."""
+    def holds(self, claim: str, true: object, told: str = "") -> None:
+        """Write the claim down, or stop the drill because it does not hold, as was `told`."""
         if not true:
             self.say(f"FAILED: {claim}")
-            raise DrillError(f"this does not hold: {claim}")
+            raise DrillError(f"this does not hold: {claim}\n{told}".rstrip())
         self.say(f"holds: {claim}")
+
+    def ends(self, claim: str, run: Started, status: int) -> None:
+        """A command ends by itself with this exit status."""
+        found = run.ended()
+        told = f"Its exit status is {found}, and it printed:\n{run.printed()}"
+        self.holds(claim, found == status, told)
 
 
 def center_killed(federation: Federation, log: Log) -> None:
     """A center is killed in mid-round, and comes back: the bits of a run without a crash."""
-    study = _study(federation, "center-killed", SHORT)
+    study = _study(federation, "center-killed", federation.short)
     run = _begun(study)
     study.held("C", ROUNDS)
     federation.kill_center("C")
     log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
-    log.holds("the run stops", run.ended() == 2)
+    log.ends("the run stops", run, 2)
     log.holds(
         f"it names the center: {_error(run.printed())}",
         "2 centers are left, and the study needs 3." in run.printed()
-        and f"C: no answer within {SHORT:g} seconds." in run.printed(),
+        and f"C: no answer within {study.timeout:g} seconds." in run.printed(),
     )
     log.holds("there is no result", not (federation.folder / "center-killed").exists())
     federation.restart_center("C")
@@ -80,28 +84,28 @@ def center_killed(federation: Federation, log: Log) -> None:
 
 def center_lost(federation: Federation, log: Log) -> None:
     """A center is killed for good, and two of three are enough: the fit of those two."""
-    study = _study(federation, "center-lost", SHORT, needed="2", solver=TO_THE_END)
+    study = _study(federation, "center-lost", federation.short, needed="2", solver=TO_THE_END)
     run = _begun(study)
     study.held("C", ROUNDS)
     federation.kill_center("C")
     log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
-    log.holds("the run ends by itself", run.ended() == 0)
+    log.ends("the run ends by itself", run, 0)
     _among_two(study, log)
 
 
 def center_killed_under_masks(federation: Federation, log: Log) -> None:
     """A center is killed in the middle of a secure sum, and comes back."""
     secure = {"privacy": "secure_sums = true", "solver": TO_THE_END}
-    study = _study(federation, "masked-killed", SHORT, **secure)
+    study = _study(federation, "masked-killed", federation.short, **secure)
     run = _begun(study)
     study.stopped("C", ROUNDS)
     federation.kill_center("C")
     log.say(f"kill -9 of every process of C after round {len(study.rounds())}")
-    log.holds("the run stops", run.ended() == 2)
+    log.ends("the run stops", run, 2)
     log.holds(f"it names the center: {_error(run.printed())}", "C: no answer" in run.printed())
     federation.restart_center("C")
     run = study.run(study.name, "--resume")
-    log.holds("fedcox coordinator run --resume goes to the end", run.ended() == 0)
+    log.ends("fedcox coordinator run --resume goes to the end", run, 0)
     apart = _apart(study.result(study.name), _reference(federation, NAMES, **secure))
     log.holds(
         f"coefficients and errors equal those of one process to {apart:.0e}", apart < 1e-6
@@ -119,7 +123,7 @@ def server_killed(federation: Federation, log: Log) -> None:
     federation.kill_server()
     os.kill(stopped, signal.SIGCONT)
     log.say(f"kill -9 of the server and of its study in round {len(study.rounds()) + 1}")
-    log.holds("the command ends", run.ended() == 2)
+    log.ends("the command ends", run, 2)
     log.holds(f"it says so: {_error(run.printed())}", "server stopped during" in run.printed())
     federation.start_server()
     _resumed(study, log)
@@ -141,23 +145,25 @@ def frozen_for_a_minute(federation: Federation, log: Log) -> None:
     log.holds("no round was finished meanwhile", len(study.rounds()) == held)
     os.kill(stopped, signal.SIGCONT)
     log.say(f"it is woken after {MINUTE:g} s")
-    log.holds("the run ends by itself", run.ended() == 0)
+    log.ends("the run ends by itself", run, 0)
     _same_bits(study, log)
 
 
 def frozen_too_long(federation: Federation, log: Log) -> None:
     """A center is stopped beyond the timeout: lost by name; its late answer changes nothing."""
-    study = _study(federation, "frozen-too-long", SHORT, needed="2", solver=TO_THE_END)
+    study = _study(
+        federation, "frozen-too-long", federation.short, needed="2", solver=TO_THE_END
+    )
     run = _begun(study)
     stopped = study.held("C", ROUNDS)
     answered = len(study.left("C"))
     log.say(f"C's process is stopped in round {len(study.rounds()) + 1}")
-    waited(lambda: any(row["lost"] for row in study.rounds()))
+    study.until("C is given up", lambda: any(row["lost"] for row in study.rounds()))
     os.kill(stopped, signal.SIGCONT)
     log.say("it is woken after it was given up, while the others go on")
-    waited(lambda: len(study.left("C")) > answered)
+    waited("C answers late", lambda: len(study.left("C")) > answered)
     log.holds("it answers late, while the study runs", run.process.poll() is None)
-    log.holds("the run ends by itself", run.ended() == 0)
+    log.ends("the run ends by itself", run, 0)
     _among_two(study, log)
     log.holds(
         "C answered that one question, and no other", len(study.left("C")) == answered + 1
@@ -168,10 +174,10 @@ def terminal_closed(federation: Federation, log: Log) -> None:
     """`fedcox coordinator run` is killed: the study goes on; --resume fetches its result."""
     study = _study(federation, "terminal-closed", 60.0)
     run = _begun(study)
-    waited(lambda: len(study.rounds()) >= ROUNDS)
+    study.rounds_finished(ROUNDS)
     run.kill()
     log.say(f"kill -9 of fedcox coordinator run after round {len(study.rounds())}")
-    waited(lambda: (study.kept / "result").exists())
+    waited("there is a result", lambda: (study.kept / "result").exists())
     log.say("the study went on to its end")
     before = [len(study.left(name)) for name in NAMES]
     _resumed(study, log)
@@ -183,7 +189,7 @@ def terminal_closed_and_resumed(federation: Federation, log: Log) -> None:
     """The same, with --resume typed at once: one job waits for the other."""
     study = _study(federation, "terminal-reopened", 60.0)
     run = _begun(study)
-    waited(lambda: len(study.rounds()) >= ROUNDS)
+    study.rounds_finished(ROUNDS)
     run.kill()
     log.say(f"kill -9 of fedcox coordinator run after round {len(study.rounds())}")
     _resumed(study, log)
@@ -200,23 +206,23 @@ def budget_kept(federation: Federation, log: Log) -> None:
     for name in NAMES:
         federation.stop_center(name)
         federation.start_center(name, policy=str(policy))
-    study = _study(federation, "budget-kept", SHORT, **PRIVATE)
+    study = _study(federation, "budget-kept", federation.short, **PRIVATE)
     run = _begun(study)
     study.held("C", ROUNDS)
     federation.kill_center("C")
     log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
-    log.holds("the run stops", run.ended() == 2)
+    log.ends("the run stops", run, 2)
     _paid(study, log)
     federation.restart_center("C")
     run = study.run(study.name, "--resume")
     begun = len(study.rounds())
-    waited(lambda: len(study.rounds()) >= begun + ROUNDS)
+    study.rounds_finished(begun + ROUNDS)
     federation.kill_server()
     log.say(f"kill -9 of the server after round {len(study.rounds())}")
-    log.holds("the command ends", run.ended() == 2)
+    log.ends("the command ends", run, 2)
     paid = _paid(study, log)
     federation.start_server()
-    log.holds("it goes on to its end", study.run(study.name, "--resume").ended() == 0)
+    log.ends("it goes on to its end", study.run(study.name, "--resume"), 0)
     log.holds("nothing was paid a second time", _paid(study, log) == paid)
     whole = sum(not row["lost"] for row in study.rounds())
     distinct = [_used(federation.center(name), paid[0]) for name in NAMES]
@@ -251,7 +257,8 @@ def _study(
     federation: Federation, name: str, timeout: float, needed: str = "all", **changes: str
 ) -> Study:
     attendance = f"timeout = {timeout:g}" + ("" if needed == "all" else f"\nneeded = {needed}")
-    return federation.study(name, **{"solver": SOLVER, **changes, "attendance": attendance})
+    made = federation.study(name, **{"solver": SOLVER, **changes, "attendance": attendance})
+    return replace(made, timeout=timeout)
 
 
 def _begun(study: Study) -> Started:
@@ -266,7 +273,7 @@ def _resumed(study: Study, log: Log) -> None:
     finished = len(study.rounds())
     begun = time.monotonic()
     run = study.run(study.name, "--resume")
-    log.holds("fedcox coordinator run --resume goes to the end", run.ended() == 0)
+    log.ends("fedcox coordinator run --resume goes to the end", run, 0)
     asked = len(study.rounds()) - finished
     log.say(f"it took {time.monotonic() - begun:.0f} s and asked {asked} rounds")
     _same_bits(study, log)
@@ -297,7 +304,7 @@ def _among_two(study: Study, log: Log) -> None:
     )
     vain = [row for row in study.progress() if "C" in row.get("lost", {})]
     log.holds("C was waited for in vain once", len(vain) == 1)
-    slow = [row for row in study.rounds() if max(row["seconds"].values()) >= SHORT]
+    slow = [row for row in study.rounds() if max(row["seconds"].values()) >= study.timeout]
     log.holds("one round lasted until its timeout, all others were quick", len(slow) == 1)
 
 

@@ -7,6 +7,7 @@ folder and, where a drill is not about that, to say yes for a data manager.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,10 @@ from fedcox.deployment.coordinator_folder import CoordinatorFolder
 FEDCOX = (sys.executable, "-m", "fedcox.cli.main")
 NAMES = ("A", "B", "C")
 #: Seconds that something may take on a busy machine; nothing waits that long when all is well.
-PATIENCE = 120.0
+PATIENCE = 300.0
 _GLANCE = 0.005
+#: Seconds that a center may take for a round, where a drill waits until it is over.
+_SHORT = 5.0
 _PASSWORD = re.compile(r"\b(\w+)\.kit\W+([a-z0-9]{4}(?:-[a-z0-9]{4}){4})\b")
 
 
@@ -54,6 +58,20 @@ class Started:
     def printed(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace")
 
+    def until(self, event: str, found: Callable[[], Any]) -> Any:
+        """What is waited for while the command runs; when it ends first, what it printed."""
+
+        def looked() -> Any:
+            over = self.process.poll()
+            value = found()
+            if not value and over is not None:
+                raise DrillError(
+                    f"the command ended with status {over} before {event}:\n{self.printed()}"
+                )
+            return value
+
+        return waited(event, looked)
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -69,6 +87,15 @@ class Federation:
     _environments: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _logged: dict[str, int] = field(default_factory=dict)
     _number: int = 0
+    _slowest: float = 0.0
+
+    @property
+    def short(self) -> float:
+        """Seconds after which a center is lost: few, but more than one alive takes here now.
+
+        A center's first reply imports and reads about as much as a command does.
+        """
+        return max(_SHORT, math.ceil(2.0 * self._slowest))
 
     @property
     def coordinator(self) -> Path:
@@ -98,8 +125,10 @@ class Federation:
 
     def command(self, *words: str, status: int = 0) -> str:
         """Run a command to its end, and give what it printed."""
+        begun = time.monotonic()
         started = self.begin(*words)
         found = started.ended()
+        self._slowest = max(self._slowest, time.monotonic() - begun)
         if found != status:
             raise DrillError(f"fedcox {' '.join(words)}: status {found}\n{started.printed()}")
         return started.printed()
@@ -151,9 +180,14 @@ class Federation:
 
     def wait_for_centers(self) -> None:
         """Until all that were started are connected, by the processes that run now."""
-        waited(lambda: all(map(self._registered, self.centers)), pause=0.1)
+        for name, center in self.centers.items():
+            center.until(f"{name} is registered", partial(self._registered, name))
         with jobs.session(CoordinatorFolder.read(self.coordinator)) as line:
-            waited(lambda: line.connected() == sorted(self.centers), pause=0.5)
+            waited(
+                "all centers are connected",
+                lambda: line.connected() == sorted(self.centers),
+                pause=0.5,
+            )
 
     def _log(self, name: str) -> Path:
         return self.center(name) / "center.log"
@@ -227,13 +261,15 @@ class Federation:
                 kill([each.pid for each in processes.belonging(place / "server")])
 
 
-@dataclass(frozen=True)
+@dataclass
 class Study:
-    """A study file in a federation, and what became of it."""
+    """A study file in a federation, the command that runs it, and what became of it."""
 
     federation: Federation
     name: str
     file: Path
+    timeout: float = math.inf  # seconds for a round, where the drill says so
+    _run: Started | None = None
 
     @property
     def kept(self) -> Path:
@@ -243,7 +279,12 @@ class Study:
     def run(self, out: str, *options: str) -> Started:
         """`fedcox coordinator run` in the background."""
         words = [self.file.name, "--out", out, *options]
-        return self.federation.begin("coordinator", "run", *words)
+        self._run = self.federation.begin("coordinator", "run", *words)
+        return self._run
+
+    def until(self, event: str, found: Callable[[], Any]) -> Any:
+        """What is waited for while the study runs."""
+        return (waited if self._run is None else self._run.until)(event, found)
 
     def approve_everywhere(self) -> None:
         """Every hospital says yes as soon as the study's code is known."""
@@ -253,7 +294,10 @@ class Study:
             Approvals(home.pending, home.approved).decide(code, approve=True)
 
     def code(self) -> str:
-        told = waited(lambda: [row for row in self.progress() if row["kind"] == "code"])
+        told = self.until(
+            "the study has a code",
+            lambda: [row for row in self.progress() if row["kind"] == "code"],
+        )
         return str(told[-1]["code"])
 
     def progress(self) -> list[dict[str, Any]]:
@@ -270,10 +314,16 @@ class Study:
 
     def stopped(self, center: str, after: int) -> int:
         """Stop the process that answers at a center after so many rounds; its number."""
-        pid: int = waited(lambda: self.federation.job_pids(center))[0]
-        waited(lambda: len(self.rounds()) >= after)
+        pid: int = self.until(
+            f"a process answers at {center}", lambda: self.federation.job_pids(center)
+        )[0]
+        self.rounds_finished(after)
         os.kill(pid, signal.SIGSTOP)
         return pid
+
+    def rounds_finished(self, number: int) -> None:
+        """Wait until so many rounds are finished."""
+        self.until(f"{number} rounds are finished", lambda: len(self.rounds()) >= number)
 
     def held(self, center: str, after: int) -> int:
         """The same, and wait until a round is open: all others have answered it."""
@@ -284,7 +334,7 @@ class Study:
             here = len(self.left(center))
             return all(len(self.left(name)) > here for name in others)
 
-        waited(others_wait)
+        self.until(f"all but {center} have answered", others_wait)
         if (self.kept / "result").exists():
             raise DrillError("the study was over before its round could be held open")
         return pid
@@ -314,12 +364,12 @@ class Study:
         }
 
 
-def waited(found: Callable[[], Any], pause: float = _GLANCE) -> Any:
+def waited(event: str, found: Callable[[], Any], pause: float = _GLANCE) -> Any:
     """What is waited for, as soon as it is there."""
     end = time.monotonic() + PATIENCE
     while not (value := found()):
         if time.monotonic() > end:
-            raise DrillError("what was waited for did not happen")
+            raise DrillError(f"this did not happen within {PATIENCE:g} seconds: {event}")
         time.sleep(pause)
     return value
 

@@ -32,7 +32,7 @@ from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_averaging import NetworkAveraging
 from fedcox.solvers.network_solver import EpochLoss, NetworkStep
 from fedcox.solvers.private_network import PrivateNetwork
-from fedcox.survival.bags import Bags
+from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
 from tests.network_examples import (
@@ -127,7 +127,7 @@ def _events_by_interval(
     placed = timing.grid.at_risk(cohort.time, cohort.event, timing.reading)
     intervals = np.arange(timing.grid.intervals)
     at_risk = placed.intervals[:, None] > intervals
-    predictor = (trained.slope * trained.risk(cohort))[:, None] + trained.alpha
+    predictor = trained.risk(cohort)[:, None] + trained.alpha
     hazard = timing.link.hazard(predictor)
     happened = placed.event[:, None] & (placed.intervals[:, None] - 1 == intervals)
     np.testing.assert_allclose(
@@ -291,11 +291,32 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
         (replace(asked, solver=replace(ADAM, epochs=1, learning_rate=0.5)), federation()),
         (replace(asked, architecture=TileScorer(FEATURES, 3)), federation()),
         (asked, federation(with_slides(60, seed=9))),
+        (asked, federation(_of_other_slides(patients()))),
     ]
     for other, centers in others:
         with pytest.raises(InputError, match="checkpoint of another training"):
             train_network(other, centers, checkpoint=file)
     train_network(asked, federation(), checkpoint=file)  # where it computes does not matter
+
+
+def _of_other_slides(cohort: Cohort) -> Cohort:
+    """The same patients with the same outcomes, and features of another reducer, say."""
+    assert cohort.bags is not None
+    slides = tuple(
+        tuple(SlideArray(-slide.read()) for slide in own) for own in cohort.bags.slides
+    )
+    bags = Bags(slides, cohort.bags.features)
+    return Cohort(cohort.covariates, cohort.time, cohort.event, cohort.number, bags)
+
+
+def test_a_training_under_masks_goes_on_too_unless_its_slides_changed(tmp_path: Path) -> None:
+    file = tmp_path / "training.safetensors"
+    asked = plan(solver=replace(ADAM, epochs=1))
+    first = train_network(asked, Masked.around(federation()), checkpoint=file, features="a")
+    again = train_network(asked, Masked.around(federation()), checkpoint=file, features="a")
+    assert again.theta.tobytes() == first.theta.tobytes()
+    with pytest.raises(InputError, match="checkpoint of another training"):
+        train_network(asked, Masked.around(federation()), checkpoint=file, features="b")
 
 
 @pytest.mark.parametrize("place", [3, 40, -5])
@@ -572,3 +593,21 @@ def test_slides_need_no_table(batching: Any) -> None:
     found = train_network(asked, Masked.around(federation(bare)))
     expected = train_network(asked, InProcess.from_cohorts({"all": bare}))
     np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("rate", [100.0, 1000.0, 1e6])
+def test_a_training_that_went_astray_gives_one_curve_for_all_or_is_refused(rate: float) -> None:
+    cohort = simulated(200, 3, seed=5)
+    solver = NetworkAdam(epochs=2, batch_size=20, learning_rate=rate)
+    plan = NetworkPlan(
+        Perceptron(3, (8,)), 15.0, 150.0, link="logit", balanced=True, solver=solver
+    )
+    try:
+        trained = train_network(plan, federation(cohort))
+    except InputError as error:
+        assert "learning_rate" in str(error)
+        return
+    curves = trained.survival(cohort)
+    seen, counted = _events_by_interval(trained, cohort)
+    assert np.isfinite(curves).all()
+    np.testing.assert_allclose(seen, counted, rtol=1e-5)

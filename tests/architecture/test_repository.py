@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -46,9 +47,10 @@ def test_no_tracked_text_holds(what: str) -> None:
     for path in tracked():
         if path.suffix not in TEXT or path.name == "LICENSE":
             continue
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            if FORBIDDEN[what].search(line):
-                found.append(f"{path.relative_to(ROOT)}:{number}")
+        text = path.read_text(encoding="utf-8")
+        for match in FORBIDDEN[what].finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(f"{path.relative_to(ROOT)}:{line}")
     assert found == []
 
 
@@ -69,41 +71,48 @@ def test_no_tracked_file_is_large() -> None:
     assert [path for path in tracked() if path.stat().st_size > 500_000] == []
 
 
+@dataclass(frozen=True)
+class Module:
+    """What is asked of a module of the package, read from its text once."""
+
+    empty: bool
+    docstring: str | None
+    called: tuple[tuple[str, int], ...]  # bare names and their lines
+    imported: frozenset[str]
+
+
+@cache
+def module(path: Path) -> Module:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    called: list[tuple[str, int]] = []
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            called.append((node.func.id, node.lineno))
+        elif isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+            names.add(node.module)
+    names.update([name.split(".")[0] for name in names])
+    return Module(not tree.body, ast.get_docstring(tree), tuple(called), frozenset(names))
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
 def test_every_module_says_which_question_it_answers(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    if tree.body:  # an empty __init__.py answers none
-        assert ast.get_docstring(tree)
-
-
-def calls(name: str) -> list[str]:
-    """Where the package calls a function by that bare name."""
-    return [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == name
-    ]
+    # An empty __init__.py answers none.
+    assert module(path).empty or module(path).docstring
 
 
 @pytest.mark.parametrize("name", ["print", "eval", "exec", "input", "breakpoint"])
 def test_the_package_never_calls(name: str) -> None:
-    assert calls(name) == []
-
-
-def imported(path: Path) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            full = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            full = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        names.update(full, (name.split(".")[0] for name in full))
-    return names
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in SOURCES
+        for called, line in module(path).called
+        if called == name
+    ]
+    assert found == []
 
 
 def test_nothing_is_pickled_and_nobody_is_phoned() -> None:
@@ -114,6 +123,6 @@ def test_nothing_is_pickled_and_nobody_is_phoned() -> None:
     found = {}
     for path in SOURCES:
         refused = pickled if calling in path.parents else pickled | phoned
-        if imported(path) & refused:
-            found[str(path)] = imported(path) & refused
+        if module(path).imported & refused:
+            found[str(path)] = module(path).imported & refused
     assert found == {}

@@ -64,7 +64,7 @@ def test_every_contender_reaches_its_reference(
 
 
 def test_both_trainings_learn_to_rank(patients: Patients) -> None:
-    problem = replace(small("paper_training"), batches=1500)
+    problem = replace(small("paper_training"), batches=600)
     truth = concordance_index(patients.time, patients.event, patients.log_risk).index
     assert truth is not None
     for name in problem.contenders:

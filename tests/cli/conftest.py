@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer.main
 
 from fedcox.cli.main import main
 
@@ -42,6 +45,15 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
+Once = Callable[[str, "Sequence[str | Path]", Path], None]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_built_once() -> Iterator[None]:
+    """Typer makes all commands anew for every call; a process of a user makes one call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture
@@ -114,3 +126,28 @@ def files(tmp_path: Path) -> Files:
     study.write_text(STUDY, encoding="utf-8")
     invented().to_csv(data, index=False)
     return Files(tmp_path, study, data, tmp_path / "run")
+
+
+#: The folder of a command that ended well, by its name: made once, then copied.
+_KEPT: dict[str, Path] = {}
+
+
+@pytest.fixture
+def once(fedcox: Run, tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Run a command the first time; later give a copy of the folder `run` it made."""
+
+    def once(name: str, words: Sequence[str | Path], run: Path) -> None:
+        if name in _KEPT:
+            shutil.copytree(_KEPT[name], run)
+            return
+        assert fedcox(*words).status == 0
+        _KEPT[name] = shutil.copytree(run, tmp_path_factory.mktemp(name) / "run")
+
+    return once
+
+
+@pytest.fixture
+def fitted_files(files: Files, once: Once) -> Files:
+    """The study and its patients, fitted."""
+    once("fitted", files.words(), files.run)
+    return files

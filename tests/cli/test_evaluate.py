@@ -18,7 +18,7 @@ from lifelines.datasets import load_lung
 from fedcox.evaluation.evaluation_folder import FILES
 from fedcox.evaluation.result_file import read_results
 from fedcox.evaluation.schemes import SCHEMES
-from tests.cli.conftest import STUDY, Files, Run, invented
+from tests.cli.conftest import STUDY, Files, Once, Run, invented
 from tests.cli.test_fit import content, strict_json
 
 LUNG = """\
@@ -51,8 +51,8 @@ def words(files: Files, *more: str | Path) -> list[str | Path]:
 
 
 @pytest.fixture
-def evaluated(files: Files, fedcox: Run) -> Files:
-    assert fedcox(*words(files)).status == 0
+def evaluated(files: Files, once: Once) -> Files:
+    once("evaluated", words(files), files.run)
     return files
 
 

@@ -58,12 +58,6 @@ def strict_json(path: Path) -> dict[str, Any]:
     return record
 
 
-@pytest.fixture
-def fitted_files(files: Files, fedcox: Run) -> Files:
-    assert fedcox(*files.words()).status == 0
-    return files
-
-
 def test_a_run_is_four_files_and_nothing_else(fitted_files: Files) -> None:
     assert sorted(path.name for path in fitted_files.run.iterdir()) == sorted(FILES)
     assert fitted_files.listing() == {

@@ -11,12 +11,6 @@ from tests.cli.conftest import STUDY, Files, Run, invented
 
 
 @pytest.fixture
-def fitted_files(files: Files, fedcox: Run) -> Files:
-    assert fedcox(*files.words()).status == 0
-    return files
-
-
-@pytest.fixture
 def new(fitted_files: Files) -> Path:
     file = fitted_files.folder / "new.csv"
     invented(9, seed=5)[["stage", "patient", "age"]].to_csv(file, index=False)

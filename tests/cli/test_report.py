@@ -1,14 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
 from tests.cli.conftest import Files, Run
-
-
-@pytest.fixture
-def fitted_files(files: Files, fedcox: Run) -> Files:
-    assert fedcox(*files.words()).status == 0
-    return files
 
 
 def test_the_page_is_written_again_from_fit_json_and_ledger(

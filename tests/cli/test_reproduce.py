@@ -4,15 +4,17 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import fedcox.evaluation.appendix_a as appendix_a
 import fedcox.evaluation.paper_synthetic as paper_synthetic
 import fedcox.evaluation.paper_tcga as paper_tcga
 from fedcox.data.synthetic import CensoringBound
 from fedcox.evaluation.problem import PaperPatients
 from fedcox.evaluation.reproduction import Reproduction
 from fedcox.evaluation.scheme import Recipe
-from tests.cli.conftest import Run
+from tests.cli.conftest import Once, Run
 from tests.data.tcga import made_up
 
 SYNTHETIC = ("reproduce", "synthetic", "--quick", "--workers", "1")
@@ -56,9 +58,11 @@ def test_a_reproduction_writes_rows_summary_and_page(fedcox: Run, tmp_path: Path
 
 
 @pytest.mark.usefixtures("small")
-def test_a_reproduction_is_taken_up_where_it_stopped(fedcox: Run, tmp_path: Path) -> None:
+def test_a_reproduction_is_taken_up_where_it_stopped(
+    fedcox: Run, once: Once, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
-    assert fedcox(*SYNTHETIC, "--out", run).status == 0
+    once("synthetic", (*SYNTHETIC, "--out", run), run)
     whole = (run / "time.jsonl").read_bytes()
     lines = whole.splitlines(keepends=True)
     (run / "time.jsonl").write_bytes(b"".join(lines[:4]))
@@ -78,10 +82,10 @@ def _index(line: bytes) -> tuple[str, float]:
 
 @pytest.mark.usefixtures("small")
 def test_overwrite_begins_again_and_spares_what_is_not_ours(
-    fedcox: Run, tmp_path: Path
+    fedcox: Run, once: Once, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    assert fedcox(*SYNTHETIC, "--out", run).status == 0
+    once("synthetic", (*SYNTHETIC, "--out", run), run)
     (run / "notes.txt").write_text("mine", encoding="utf-8")
     refused = fedcox(*SYNTHETIC, "--out", run, "--overwrite")
     assert refused.status == 2
@@ -94,8 +98,11 @@ def test_overwrite_begins_again_and_spares_what_is_not_ours(
 
 @pytest.mark.parametrize("name", ["communication", "appendix-a"])
 def test_the_small_studies_write_numbers_and_a_page(
-    fedcox: Run, tmp_path: Path, name: str
+    fedcox: Run, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The numbers of Appendix A are those of tests/evaluation/test_appendix_a.py.
+    fits = np.linspace((1.2, 0.9), (1.0, 0.1), len(appendix_a.FITS))
+    monkeypatch.setattr(appendix_a, "distances", lambda cohort: fits)
     ended = fedcox("reproduce", name, "--quick", "--out", tmp_path / "run")
     assert ended.status == 0
     names = {path.name for path in (tmp_path / "run").iterdir()}

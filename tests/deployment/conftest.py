@@ -131,13 +131,3 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveFederat
             live.stop_center(name)
         server.stop(live.home)
     assert live.pids() == set()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --dist loadgroup, tests of the one federation run in the same process."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        if "federation" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("federation"))

@@ -72,7 +72,7 @@ def test_from_kits_to_a_report_by_the_commands_alone(tmp_path: Path) -> None:
             *("--data", str(federation.data("C")), "--policy", "none"),
         )
         run = plain.run("plain-run")
-        waited(lambda: b"Approve it?" in terminal.shown)
+        waited("the study is shown", lambda: b"Approve it?" in terminal.shown)
         assert b"Columns it reads: time, status, age, sex, stage, marker" in terminal.shown
         assert plain.code() == code
         federation.command("center", "approve", code, "--folder", "center-B")
@@ -88,7 +88,7 @@ def test_from_kits_to_a_report_by_the_commands_alone(tmp_path: Path) -> None:
         assert terminal.process.wait(60) == 0
         federation.stop_center("A")
         federation.stop_center("B")
-        waited(lambda: federation.pids() == server)
+        waited("only the server is left", lambda: federation.pids() == server)
         for name in NAMES:
             federation.start_center(name, policy="default")
         secure = federation.study("secure", privacy="secure_sums = true")

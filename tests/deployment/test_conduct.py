@@ -426,6 +426,31 @@ def test_a_study_needs_its_own_words_for_a_missing_timeout() -> None:
     assert Study.parse(STUDY + "\n[attendance]\ntimeout = 20\n").attendance.timeout == 20.0
 
 
+def exchanges(run: RunFolder) -> list[dict[str, Any]]:
+    return [each for each in told(run) if each["kind"] == "exchange"]
+
+
+def test_empty_rounds_come_before_the_study_and_after_it(hospitals: Hospitals) -> None:
+    approved(hospitals)
+    run = hospitals.run()
+    conduct(run, hospitals.line(), hospitals.names, pings=3)
+    steps = [each["step"] for each in exchanges(run)]
+    assert steps == [*["ping"] * 3, "study", *["ask"] * (len(steps) - 7), *["ping"] * 3]
+    assert_same_bits(result(run), in_one_process())
+
+
+def test_a_center_that_is_gone_after_the_study_takes_nothing_from_it(
+    hospitals: Hospitals,
+) -> None:
+    approved(hospitals)
+    messages = len(exchanges(conducted(hospitals)))
+    run = hospitals.run(name="again")
+    conduct(run, hospitals.line(lost_after("Cork", messages + 2)), hospitals.names, pings=2)
+    assert list(exchanges(run)[-1]["lost"]) == ["Cork"]
+    assert len(exchanges(run)) == messages + 3  # one was not answered, then no more
+    assert_same_bits(result(run), in_one_process())
+
+
 def test_rounds_on_disk_about_other_patients_are_asked_again(hospitals: Hospitals) -> None:
     approved(hospitals)
     run = conducted(hospitals, tamper=lost_after("Cork", 5))

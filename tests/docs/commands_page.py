@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 
 from tests.docs.pages import DOCS
 
@@ -72,20 +73,40 @@ write without asking.
 """
 
 
-def help_text(command: str) -> str:
+#: Prints the help of every command it is given, as one JSON list.
+_ASK = """
+import contextlib, io, json, sys
+from fedcox.cli.main import main
+
+texts = []
+for command in sys.argv[1:]:
+    sys.argv = ["fedcox", *command.split(), "--help"]
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.suppress(SystemExit):
+        main()
+    texts.append(told.getvalue())
+print(json.dumps(texts))
+"""
+
+
+def help_texts(commands: Sequence[str]) -> list[str]:
     """What `fedcox COMMAND --help` prints, without frames and colours, 88 columns wide."""
+    # Whether there are frames is settled when Typer is loaded, so this needs its own process.
     plain = {"TYPER_USE_RICH": "0", "COLUMNS": "88", "NO_COLOR": "1"}
-    words = [sys.executable, "-m", "fedcox.cli.main", *command.split(), "--help"]
-    environment = {**os.environ, **plain}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-    lines = [line.rstrip() for line in done.stdout.splitlines()]
-    return "\n".join(lines).strip().replace("python -m fedcox.cli.main", "fedcox")
+    ended = subprocess.run(
+        [sys.executable, "-c", _ASK, *commands],
+        env={**os.environ, **plain},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    texts: list[str] = json.loads(ended.stdout)
+    return ["\n".join(line.rstrip() for line in text.splitlines()).strip() for text in texts]
 
 
 def commands_page() -> str:
     """The whole page."""
-    with ThreadPoolExecutor(4) as pool:
-        texts = list(pool.map(help_text, ("", *COMMANDS)))
+    texts = help_texts(("", *COMMANDS))
     titles = ("`fedcox`", *(f"`fedcox {command}`" for command in COMMANDS))
     sections = [
         f"## {title}\n\n```text\n{text}\n```\n"

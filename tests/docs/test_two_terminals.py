@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,6 @@ def _stop_what_is_left(folder: Path) -> None:
             client.stop(CenterFolder.read(folder / name))
 
 
-pytestmark = pytest.mark.xdist_group("two terminals")
-
-
 def test_the_commands_between_hospitals_end_in_a_report(typed: tuple[Path, str]) -> None:
     folder, _ = typed
     assert "<html" in (folder / "run" / "report.html").read_text(encoding="utf-8")
@@ -145,10 +143,15 @@ def test_nothing_that_was_started_is_left(typed: tuple[Path, str]) -> None:
 )
 def test_every_command_for_a_terminal_is_one(line: str) -> None:
     words = shlex.split(re.sub(r"\s*[<>&].*$", "", line))[1:]
-    command: Any = typer.main.get_command(app)
+    command: Any = commands()
     while hasattr(command, "commands"):
         command = command.commands[words.pop(0)]
     command.make_context(command.name, words)
+
+
+@cache
+def commands() -> Any:
+    return typer.main.get_command(app)
 
 
 def _same_every_time(text: str) -> str:

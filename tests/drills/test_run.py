@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 pytest.importorskip("nvflare")
 import drills
 from drills.faults import DRILLS, QUICK, Log
-from drills.federation import DrillError, Federation, rows
+from drills.federation import DrillError, Federation, Started, rows
 from drills.run import main
 
 HOME = Path(drills.__file__).parent
@@ -34,6 +36,34 @@ def test_what_does_not_hold_stops_the_drill_and_is_written_down() -> None:
     with pytest.raises(DrillError, match="one is two"):
         log.holds("one is two", False)
     assert [line[11:] for line in told] == ["holds: one is one", "FAILED: one is two"]
+
+
+def started(folder: Path, code: str) -> Started:
+    output = folder / "printed.txt"
+    with output.open("wb") as stream:
+        return Started(subprocess.Popen([sys.executable, "-c", code], stdout=stream), output)
+
+
+def test_what_a_command_says_that_ends_otherwise_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    log = Log(told.append)
+    log.ends("it ends", started(tmp_path, "raise SystemExit(2)"), 2)
+    with pytest.raises(DrillError, match=r"it ends\nIts exit status is 3, .*\nno patients"):
+        log.ends("it ends", started(tmp_path, "print('no patients'); raise SystemExit(3)"), 0)
+
+
+def test_nobody_waits_for_a_command_that_has_ended(tmp_path: Path) -> None:
+    gone = started(tmp_path, "print('C is lost')")
+    with pytest.raises(DrillError, match="status 0 before 4 rounds are finished:\nC is lost"):
+        gone.until("4 rounds are finished", lambda: False)
+    assert gone.until("it is there", lambda: "it") == "it"
+
+
+def test_a_round_lasts_longer_where_commands_do(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    assert federation.short == 5.0
+    federation._slowest = 20.3
+    assert federation.short == 41.0
 
 
 def test_a_drill_that_does_not_exist_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from errno import ENOSPC
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
-from fedcox.analysis.fit import estimate
+from fedcox.analysis.fit import Estimate, estimate
+from fedcox.analysis.plan import Plan
+from fedcox.engines import checkpoint
 from fedcox.engines.checkpoint import Checkpointed
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
@@ -21,6 +25,27 @@ from tests.engines.nvflare.test_hub import SOLVERS, numbers, parts, plan, renumb
 
 class CrashError(Exception):
     """The process ends here."""
+
+
+#: Seconds for what comes at once, and for what does not come.
+_SOON, _LAST = 30.0, 0.05
+
+
+class Watched:
+    """A federation of which somebody hears the number of each round before it is asked."""
+
+    def __init__(self, federation: Federation, hear: Callable[[int], None]) -> None:
+        self._federation, self._hear, self._asked = federation, hear, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._federation, name)
+
+    def ask_together(
+        self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]] = ()
+    ) -> list[Any]:
+        self._asked += 1
+        self._hear(self._asked)
+        return self._federation.ask_together(queries, each)
 
 
 class Crashing:
@@ -41,8 +66,14 @@ class Crashing:
         return self._federation.ask_together(queries, each)
 
 
-def kept(federation: Any, folder: Path) -> Checkpointed:
-    return Checkpointed(federation, folder, columns=3)
+def estimated(chosen: Plan, federation: Any, folder: Path, *, noisy: bool = False) -> Estimate:
+    with Checkpointed(federation, folder, columns=3, goes_on=noisy) as kept:
+        return estimate(chosen, kept)
+
+
+def kept_numbers(chosen: Plan, federation: Any, folder: Path) -> list[Any]:
+    with Checkpointed(federation, folder, columns=3) as kept:
+        return numbers(kept, chosen)
 
 
 def same(found: list[Any], expected: list[Any]) -> bool:
@@ -60,17 +91,17 @@ def test_broken_off_at_every_round_it_ends_at_the_same_bits(name: str, tmp_path:
     for at in range(1, min(rounds, 9) + 1):
         folder = tmp_path / str(at)
         with pytest.raises(CrashError):
-            estimate(chosen, kept(Crashing(hub_over(parts()), at), folder))
+            estimated(chosen, Crashing(hub_over(parts()), at), folder)
         again = Crashing(hub_over(parts()), 0)
-        assert same(numbers(kept(again, folder), chosen), whole)
+        assert same(kept_numbers(chosen, again, folder), whole)
         assert again.asked == rounds - at + 1  # finished rounds are not asked again
 
 
 def test_a_finished_study_asks_nobody(tmp_path: Path) -> None:
     chosen = plan(Newton())
-    whole = numbers(kept(hub_over(parts()), tmp_path), chosen)
+    whole = kept_numbers(chosen, hub_over(parts()), tmp_path)
     again = Crashing(hub_over(parts()), 1)
-    assert numbers(kept(again, tmp_path), chosen) == whole
+    assert kept_numbers(chosen, again, tmp_path) == whole
 
 
 def test_secure_sums_go_on_too(tmp_path: Path) -> None:
@@ -78,8 +109,8 @@ def test_secure_sums_go_on_too(tmp_path: Path) -> None:
     federation = InProcess.from_cohorts(renumbered(parts((80, 80, 80))))
     whole = estimate(chosen, Masked.around(federation))
     with pytest.raises(CrashError):
-        estimate(chosen, kept(Crashing(Masked.around(federation), 4), tmp_path))
-    found = estimate(chosen, kept(Masked.around(federation), tmp_path))
+        estimated(chosen, Crashing(Masked.around(federation), 4), tmp_path)
+    found = estimated(chosen, Masked.around(federation), tmp_path)
     assert found.solution.beta.tobytes() == whole.solution.beta.tobytes()
     assert found.inference.covariance.tobytes() == whole.inference.covariance.tobytes()
 
@@ -87,47 +118,100 @@ def test_secure_sums_go_on_too(tmp_path: Path) -> None:
 def test_rounds_of_other_centers_are_not_used(tmp_path: Path) -> None:
     chosen = plan(Newton())
     with pytest.raises(CrashError):
-        estimate(chosen, kept(Crashing(hub_over(parts()), 5), tmp_path))
+        estimated(chosen, Crashing(hub_over(parts()), 5), tmp_path)
     fewer = {name: cohort for name, cohort in parts().items() if name != "center 00"}
     again = Crashing(hub_over(fewer), 0)
-    found = numbers(kept(again, tmp_path), chosen)
+    found = kept_numbers(chosen, again, tmp_path)
     assert found == numbers(hub_over(fewer), chosen)
     assert again.asked == found[-1]
 
 
 def test_rounds_of_another_study_are_not_used(tmp_path: Path) -> None:
-    estimate(plan(Newton()), kept(hub_over(parts()), tmp_path))
+    estimated(plan(Newton()), hub_over(parts()), tmp_path)
     other = plan(Newton(), width=40.0, horizon=None)
-    assert numbers(kept(hub_over(parts()), tmp_path), other) == numbers(
-        hub_over(parts()), other
-    )
+    assert kept_numbers(other, hub_over(parts()), tmp_path) == numbers(hub_over(parts()), other)
 
 
 def test_a_half_written_round_is_not_there(tmp_path: Path) -> None:
     chosen = plan(Newton())
     with pytest.raises(CrashError):
-        estimate(chosen, kept(Crashing(hub_over(parts()), 4), tmp_path))
+        estimated(chosen, Crashing(hub_over(parts()), 4), tmp_path)
     (tmp_path / ".round-000004.bin.part").write_bytes(b"half")
-    found = numbers(kept(hub_over(parts()), tmp_path), chosen)
+    found = kept_numbers(chosen, hub_over(parts()), tmp_path)
     assert same(found, numbers(hub_over(parts()), chosen))
 
 
 def test_a_damaged_round_is_told(tmp_path: Path) -> None:
     chosen = plan(Newton())
-    estimate(chosen, kept(hub_over(parts()), tmp_path))
+    estimated(chosen, hub_over(parts()), tmp_path)
     file = tmp_path / "round-000002.bin"
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(MessageError):
-        estimate(chosen, kept(hub_over(parts()), tmp_path))
+        estimated(chosen, hub_over(parts()), tmp_path)
 
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
 def test_a_round_that_lost_a_bit_is_not_used(tmp_path: Path, place: float) -> None:
     chosen = plan(Newton())
-    estimate(chosen, kept(hub_over(parts()), tmp_path))
+    estimated(chosen, hub_over(parts()), tmp_path)
     file = tmp_path / "round-000002.bin"
     content = bytearray(file.read_bytes())
     content[int(place * len(content))] ^= 1
     file.write_bytes(bytes(content))
     with pytest.raises(MessageError, match="damaged"):
-        estimate(chosen, kept(hub_over(parts()), tmp_path))
+        estimated(chosen, hub_over(parts()), tmp_path)
+
+
+def test_a_round_is_written_while_the_next_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen, asked = plan(Newton()), Event()
+    beside: list[bool] = []
+
+    def hear(number: int) -> None:
+        if number > 1:
+            asked.set()
+
+    def write(file: Path, content: bytes) -> None:
+        beside.append(asked.wait(_LAST if len(beside) + 1 == rounds else _SOON))
+        asked.clear()
+
+    rounds = numbers(hub_over(parts()), chosen)[-1]
+    monkeypatch.setattr(checkpoint, "_write", write)
+    estimated(chosen, Watched(hub_over(parts()), hear), tmp_path)
+    assert beside == [True] * (rounds - 1) + [False]
+
+
+def test_under_noise_a_round_is_on_the_disk_before_the_next_is_asked(tmp_path: Path) -> None:
+    chosen = plan(Newton())
+    found: list[int] = []
+
+    def look(number: int) -> None:
+        found.append(len(list(tmp_path.glob("round-*.bin"))) - (number - 1))
+
+    estimated(chosen, Watched(hub_over(parts()), look), tmp_path, noisy=True)
+    assert set(found) == {0}
+
+
+def test_killed_while_a_round_is_being_written_it_is_asked_again(tmp_path: Path) -> None:
+    chosen = plan(Newton())
+    whole = numbers(hub_over(parts()), chosen)
+    with pytest.raises(CrashError):
+        estimated(chosen, Crashing(hub_over(parts()), 5), tmp_path)
+    (tmp_path / "round-000004.bin").rename(tmp_path / ".round-000004.bin.part")
+    again = Crashing(hub_over(parts()), 0)
+    assert same(kept_numbers(chosen, again, tmp_path), whole)
+    assert again.asked == whole[-1] - 3
+
+
+def test_a_round_that_cannot_be_written_stops_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, content: bytes) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "_write", full)
+    hub = Crashing(hub_over(parts()), 0)
+    with pytest.raises(OSError, match="No space"):
+        estimated(plan(Newton()), hub, tmp_path)
+    assert hub.asked == 2

@@ -147,7 +147,7 @@ def test_every_center_has_a_row_for_every_question(engine: Engine, size: str) ->
 
 @pytest.mark.parametrize("size", SPLITS)
 def test_a_fit_is_the_pooled_fit(engine: Engine, size: str) -> None:
-    for solver in (Newton(), Adam(learning_rate=0.1, steps=20, batch_size=30)):
+    for solver in (Newton(), Adam(learning_rate=0.1, steps=5, batch_size=30)):
         plan = Plan(("a", "b", "c"), LINKS["cloglog"], "include", 25.0, None, 0.0, solver)
         found = estimate(plan, engine(centers(SPLITS[size])))
         expected = estimate(plan, engine({"all": COHORT}))

@@ -123,8 +123,10 @@ def assert_same_fit(masked: Masked, parts: Mapping[str, Cohort], method: str) ->
     assert found.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-9)
 
 
-@pytest.mark.parametrize("method", ["newton", "lbfgs"])
-@pytest.mark.parametrize("centers", [3, 4, 7, 20, 50])
+@pytest.mark.parametrize(
+    ("method", "centers"),
+    [("newton", 3), ("lbfgs", 3), ("lbfgs", 4), ("newton", 7), ("lbfgs", 20), ("newton", 50)],
+)
 def test_a_masked_fit_is_the_plain_fit(method: str, centers: int) -> None:
     parts = cohorts(centers, 300 // centers + 5)
     masked = Masked.around(InProcess.from_cohorts(parts))

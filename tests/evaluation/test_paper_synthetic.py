@@ -17,13 +17,20 @@ PAPER = ("POOL", "LOCAL", "ENS", "MINI", "N-FL", "DT-FL")
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """The quick reproduction's first run, the paper's schemes only."""
+    """One run of the paper's schemes, of fewer patients and columns and in two folds."""
     folder = tmp_path_factory.mktemp("synthetic")
     found = {}
     for panel in synthetic(quick=True, bound="patient").panels:
-        schemes = tuple(s for s in panel.experiment.schemes if s.name in PAPER)
-        experiment = replace(panel.experiment, schemes=schemes, seeds=(0,))
-        rows = run_experiment(experiment, folder / f"{panel.name}.jsonl", workers=2)
+        problem = panel.experiment.problem
+        assert isinstance(problem, PaperPatients)
+        experiment = replace(
+            panel.experiment,
+            problem=replace(problem, patients=1250, columns=50),
+            schemes=tuple(s for s in panel.experiment.schemes if s.name in PAPER),
+            folds=2,
+            seeds=(0,),
+        )
+        rows = run_experiment(experiment, folder / f"{panel.name}.jsonl")
         (comparison,) = compare(rows, drawn_anew=True)
         found[panel.name, comparison.evaluation] = comparison
     return found

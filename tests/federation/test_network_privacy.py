@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedcox.errors import InputError
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.clipped_network_gradient import ClippedNetworkGradientAt
 from fedcox.federation.queries.network_gradient import NetworkGradientAt
-from fedcox.models.architecture import Perceptron
+from fedcox.models.architecture import Perceptron, TileScorer
 from fedcox.privacy.noise import SeededRandomnessForSimulations, noise_variance, noised
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.cohort import Cohort, FloatArray
@@ -81,6 +82,24 @@ def test_the_share_of_a_row_does_not_depend_on_how_many_rows_there_are(precision
         chosen = np.array(rows)
         expected = single[chosen].sum(axis=0)
         assert packed(query, cohort.take(chosen)).tolist() == expected.tolist()
+
+
+def test_noise_whose_rounding_would_eat_the_bound_is_refused() -> None:
+    setting = replace(network_setting(), architecture=TileScorer(256, 128))
+    theta, alpha = np.zeros(33_024), np.zeros(GRID.intervals)
+    for multiplier in (3e4, 1e12):
+        with pytest.raises(InputError, match=r"(?s)lost in the rounding.*33,030 numbers"):
+            ClippedNetworkGradientAt(setting, theta, alpha, GaussianRelease(multiplier, 0.5))
+    release = GaussianRelease(9e3, 0.5)
+    ClippedNetworkGradientAt(setting, theta, alpha, release)
+    # Close to it a share still points along the gradient, and is not longer than the bound.
+    plain = question("bags", GaussianRelease(1e-3, 1e6))
+    near = question("bags", GaussianRelease(2.5e5, 0.5))
+    for row in range(10):
+        one = patients().take(np.array([row]))
+        share, gradient = packed(near, one), packed(plain, one)
+        assert share @ gradient > 0
+        assert np.linalg.norm(share) <= 0.5
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -99,7 +99,9 @@ def test_slides_that_do_not_fit_are_brought_there_a_batch_at_a_time(
     wanted = model.gradient(theta, alpha, resident)
     assert gap(model.gradient(theta, alpha, brought).theta, wanted.theta) <= 1e-6
     each = np.concatenate(list(model.patient_gradients(theta, alpha, resident)))
-    assert gap(each.sum(axis=0)[: theta.size], wanted.theta) <= 1e-6
+    # Single patients' gradients are never in half precision.
+    rounding = 0.01 if precision == "bfloat16" else 1e-6
+    assert gap(each.sum(axis=0)[: theta.size], wanted.theta) <= rounding
     cells = model.cell_gradient(
         theta,
         alpha,

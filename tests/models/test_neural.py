@@ -9,13 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcox.errors import CohortError, InputError, WeightsError
-from fedcox.models.architecture import OwnModule, Perceptron, TileScorer
+from fedcox.models.architecture import (
+    AbstractArchitecture,
+    OwnModule,
+    Perceptron,
+    TileScorer,
+    TileScorerWithTable,
+)
 from fedcox.models.flat_parameters import size, start
 from fedcox.models.network_choices import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
-from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk
 from tests.models.network_examples import (
@@ -96,6 +102,48 @@ def test_gradients_of_single_patients_are_those_of_autograd(name: str, link: Lin
     whole = np.concatenate(list(model.patient_gradients(theta, alpha, patients))).sum(axis=0)
     summed = model.gradient(theta, alpha, patients)
     assert gap(whole, np.concatenate([summed.theta, summed.alpha])) <= 1e-10
+
+
+@pytest.mark.parametrize("architecture", [TileScorer(32, 128), TileScorerWithTable(32, 3, 64)])
+@pytest.mark.parametrize("link", LINKS)
+def test_the_gradient_of_a_patient_has_the_same_bits_whoever_else_is_there(
+    architecture: AbstractArchitecture, link: LinkName
+) -> None:
+    """A processor may round the ends of an array otherwise than its middle."""
+    rng, many, intervals = np.random.default_rng(0), 40, 12
+    slides = tuple(
+        tuple(
+            SlideArray(rng.normal(size=(int(rng.integers(5, 40)), 32)).astype(np.float16))
+            for _ in range(int(rng.integers(1, 4)))
+        )
+        for _ in range(many)
+    )
+    event = rng.random(many) < 0.5
+    cohort = Cohort(rng.normal(size=(many, 3)), np.ones(many), event, bags=Bags(slides, 32))
+    at_risk = TimeAtRisk(rng.integers(1, intervals + 1, many), event, np.zeros(many, bool))
+    model = NeuralModel(architecture, link, intervals, event_weight=3.7)
+    theta, alpha = start(architecture, 1), rng.normal(-3.0, 0.5, intervals)
+    patients = model.lay_out(cohort, at_risk)
+
+    def gradients(rows: IntArray) -> FloatArray:
+        return np.concatenate(list(model.patient_gradients(theta, alpha, patients, rows)))
+
+    single = np.concatenate([gradients(np.array([row])) for row in range(many)])
+    for rows in (np.arange(many), np.arange(1, many), rng.permutation(many)[:7]):
+        assert gradients(rows).tobytes() == single[rows].tobytes()
+
+
+@pytest.mark.parametrize("name", ["tile scorer", "tile scorer with table", "own, of bags"])
+def test_scores_are_never_in_half_precision(name: str) -> None:
+    cohort = patients_with_slides()
+    found = {}
+    choices: tuple[Precision, ...] = ("bfloat16", "float32")
+    for precision in choices:
+        model = NeuralModel(ARCHITECTURES[name], "logit", GRID.intervals, precision=precision)
+        theta, _ = weights(model)
+        patients = model.lay_out(cohort, placed(cohort))
+        found[precision] = np.concatenate(model.slide_scores(theta, patients))
+    assert found["bfloat16"].tolist() == found["float32"].tolist()
 
 
 def test_blocks_of_single_patients_stay_true_when_other_weights_were_used_in_between(

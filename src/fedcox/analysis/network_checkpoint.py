@@ -7,19 +7,33 @@ a fingerprint of everything they depend on.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
 from fedcox.errors import InputError, needs_extra
+from fedcox.federation.center import Center
 from fedcox.federation.digest import digest
 from fedcox.slides.whole_file import whole_file
 from fedcox.solvers.network_solver import EpochLoss, TrainingState
 from fedcox.survival.cohort import FloatArray
 
 _VERSION = "fedcox-training-1"
+
+
+def digest_of_slides(centers: Iterable[Center]) -> str:
+    """Of the features of every slide of these centers, each read once."""
+    hasher = sha256()
+    for center in centers:
+        bags = center.cohort.bags
+        for slide in () if bags is None else chain.from_iterable(bags.slides):
+            hasher.update(digest(slide.read()))
+    return hasher.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -14,39 +14,50 @@ from fedcox.solvers.private_network import PrivateNetwork
 
 
 @dataclass(frozen=True)
-class NetworkSolverChoice:
-    """The options of `fedcox slides train` that make a solver.
+class NoiseChoice:
+    """The options about noise; without `epsilon` there is none.
 
-    With `epsilon` the training is under noise, of `steps` rounds; else it has `epochs`.
+    `steps` are rounds in all, and `clip` bounds the gradient of a patient.
     """
 
-    solver: Literal["adam", "fedavg"]
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    validation: float
-    patience: int | None
-    local_epochs: int
     epsilon: float | None
     delta: float | None
     planned_patients: int | None
     steps: int
     clip: float
 
+
+@dataclass(frozen=True)
+class NetworkSolverChoice:
+    """The options of `fedcox slides train` that make a solver.
+
+    Under noise the training has the rounds of `noise`; else it has `epochs`.
+    """
+
+    solver: Literal["adam", "fedavg"]
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    local_epochs: int
+    validation: float
+    patience: int | None
+    noise: NoiseChoice
+
     @property
     def length(self) -> int:
         """How many epochs the training has, or rounds under noise."""
-        return self.epochs if self.epsilon is None else self.steps
+        return self.epochs if self.noise.epsilon is None else self.noise.steps
 
     def made(self) -> AbstractNetworkSolver:
         """The solver; options that would do nothing are refused, all at once."""
         faults = [*self._useless()]
-        if self.epsilon is not None:
+        epsilon = self.noise.epsilon
+        if epsilon is not None:
             faults += self._not_under_noise()
         if faults:
             raise InputError("These options do not go together.", faults)
-        if self.epsilon is not None:
-            return self._private(self.epsilon)
+        if epsilon is not None:
+            return self._private(epsilon)
         if self.solver == "fedavg":
             return NetworkAveraging(
                 self.epochs,
@@ -69,14 +80,14 @@ class NetworkSolverChoice:
             yield "--patience needs patients to judge by: say --validation 0.2, too."
         if self.local_epochs > 1 and self.solver != "fedavg":
             yield "--local-epochs goes with --solver fedavg."
-        noise = self.delta is not None or self.planned_patients is not None
-        if self.epsilon is None and noise:
+        given = self.noise.delta is not None or self.noise.planned_patients is not None
+        if self.noise.epsilon is None and given:
             yield "--delta and --planned-patients go with --epsilon."
 
     def _not_under_noise(self) -> Iterator[str]:
-        if self.delta is None:
+        if self.noise.delta is None:
             yield "--epsilon needs --delta, such as 1e-5."
-        if self.planned_patients is None:
+        if self.noise.planned_patients is None:
             yield (
                 "--epsilon needs --planned-patients, about how many take part: a public number."
             )
@@ -87,9 +98,9 @@ class NetworkSolverChoice:
 
     def _private(self, epsilon: float) -> PrivateNetwork:
         return PrivateNetwork(
-            patients=self.planned_patients or 0,
+            patients=self.noise.planned_patients or 0,
             epsilon=epsilon,
-            delta=self.delta or 0.0,
-            steps=self.steps,
-            clip=self.clip,
+            delta=self.noise.delta or 0.0,
+            steps=self.noise.steps,
+            clip=self.noise.clip,
         )

@@ -13,7 +13,7 @@ import numpy as np
 import fedcox.errors as errors
 from fedcox.analysis.agreement import Agreement, agree
 from fedcox.analysis.fitted import Guarantee, Notice
-from fedcox.analysis.network_checkpoint import NetworkCheckpoint
+from fedcox.analysis.network_checkpoint import NetworkCheckpoint, digest_of_slides
 from fedcox.analysis.network_plan import NetworkPlan
 from fedcox.analysis.notices import lost_centers
 from fedcox.analysis.plan import Plan
@@ -27,10 +27,11 @@ from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.privacy.accountant import epsilon_against_other_centers, epsilon_of
+from fedcox.solvers.fewest_centers import fewest_centers
 from fedcox.solvers.network_baseline import refitted_baseline, rescaled_baseline
 from fedcox.solvers.network_solver import NetworkProblem, NetworkSolution, NetworkWatcher
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.private_network import PrivateNetwork, fewest_centers
+from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.scaling import Scaling
@@ -61,12 +62,15 @@ def train_network(
     watch: NetworkWatcher = lambda step: None,
     *,
     checkpoint: str | Path | None = None,
+    features: str | None = None,
 ) -> TrainedNetwork:
     """Train a network over a federation.
 
     `watch` is called with every step and every epoch. With `checkpoint` the training is kept
     in that file after every epoch, and goes on from there, to the same bits, when it is run
-    again. Under noise centers of this process get a way to add it, if they have none.
+    again; `features` is a digest of the patients' slides, of which it must be the checkpoint,
+    and is taken from the slides themselves where `federation` is an `InProcess`. Under noise
+    centers of this process get a way to add it, if they have none.
     """
     private = plan.private
     if private is not None and isinstance(federation, InProcess):
@@ -74,7 +78,11 @@ def train_network(
     mark, begun = federation.ledger.mark(), federation.names
     agreed = _public(plan) if private is not None else _agreed(plan, federation)
     problem = _problem(plan, agreed)
-    kept = None if checkpoint is None else _checkpoint(plan, problem, Path(checkpoint))
+    kept = None
+    if checkpoint is not None:
+        if features is None and isinstance(federation, InProcess):
+            features = digest_of_slides(federation.centers)
+        kept = _checkpoint(plan, problem, features, Path(checkpoint))
     solution = plan.solver.minimise(federation, problem, watch, kept)
     alpha, slope = solution.alpha, 1.0
     if private is None:
@@ -189,10 +197,14 @@ def _problem(plan: NetworkPlan, agreed: _Agreed) -> NetworkProblem:
     )
 
 
-def _checkpoint(plan: NetworkPlan, problem: NetworkProblem, path: Path) -> NetworkCheckpoint:
-    # Where it starts says which module it is, and the setting whose patients.
-    parts = plan, problem.setting, problem.theta, problem.alpha, problem.patients
-    mark = digest((*parts, versions()["fedcox"]), without=("device",))
+def _checkpoint(
+    plan: NetworkPlan, problem: NetworkProblem, features: str | None, path: Path
+) -> NetworkCheckpoint:
+    # Where it starts says which module it is, and the setting whose patients, but for slides.
+    start = problem.theta, problem.alpha
+    parts = plan, problem.setting, *start, problem.patients, features
+    # What centers check claims by under masks is made anew in every run of the same training.
+    mark = digest((*parts, versions()["fedcox"]), without=("device", "evidence"))
     return NetworkCheckpoint(path, mark.hex())
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from fedcox.analysis.fitted import (
     Coefficient,
     FittedStudy,
     Guarantee,
+    Notice,
 )
 from fedcox.analysis.notices import lost_centers
 from fedcox.analysis.private_notices import large_delta, much_noise
@@ -29,6 +32,9 @@ from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.privacy.accountant import epsilon_against_other_centers, epsilon_of
 from fedcox.privacy.budget import Budget
+from fedcox.privacy.release import GaussianRelease
+from fedcox.solvers.batch_training import TrainedPoint
+from fedcox.solvers.fewest_centers import fewest_centers
 from fedcox.solvers.private_descent import PrivateDescent
 from fedcox.solvers.solver import Watcher
 from fedcox.survival.cohort import FloatArray
@@ -94,28 +100,9 @@ def fit_private(
     study: Study, federation: Federation, watch: Watcher = lambda step: None
 ) -> FittedStudy:
     """Fit on noised sums alone; what comes back holds nothing else about the patients."""
-    private, setting = differential(study), public_setting(study)
-    descent = private_descent(study)
     mark, begun = federation.ledger.mark(), federation.names
-    fewest = None if federation.shows_centers else max(3, len(begun) // 2 + 1)
-    release = descent.release(
-        private.epsilon,
-        private.delta,
-        columns=setting.columns,
-        centers=len(begun),
-        fewest_centers=fewest,
-    )
-    noise = descent.noise_in_log_risk(
-        release,
-        columns=setting.columns,
-        intervals=setting.intervals,
-        centers=len(begun),
-    )
-    if descent.standardise:
-        setting = descent.standardised(federation, setting, release)
-        descent = replace(descent, standardise=False)
-    ridge = study.model.ridge / setting.scaling.spread**2
-    alpha, beta = descent.train(federation, setting, release, ridge, watch)
+    noise = _planned_noise(study, federation)
+    setting, point = _trained(study, federation, noise.release, watch)
     ledger = federation.ledger.since(mark)
     return FittedStudy(
         study=study,
@@ -125,8 +112,8 @@ def fit_private(
         edges=setting.grid.edges,
         link=setting.link.name,
         ratio_name=setting.link.ratio_name,
-        coefficients=_coefficients(study, setting, beta),
-        baseline=_baseline(setting, setting.scaling.intercepts(alpha, beta)),
+        coefficients=_coefficients(study, setting, point.beta),
+        baseline=_baseline(setting, setting.scaling.intercepts(point.alpha, point.beta)),
         log_likelihood=math.nan,
         null_log_likelihood=math.nan,
         likelihood_ratio=None,
@@ -136,24 +123,71 @@ def fit_private(
         bytes_down=sum(row.bytes_down for row in ledger),
         concordance=None,
         convergence=(),
-        notices=(
-            *much_noise(noise, masked=not federation.shows_centers),
-            *large_delta(private.delta, descent.patients),
-            *lost_centers(
-                [name for name in begun if name not in federation.names], done_again=False
-            ),
-        ),
+        notices=_notices(study, federation, noise.in_log_risk, begun),
         versions=versions(),
         ledger=ledger,
-        guarantee=Guarantee(
-            epsilon=epsilon_of(release, private.delta),
-            delta=private.delta,
-            releases=release.releases,
-            noise=release.noise_multiplier,
-            sampling_rate=release.sampling_rate,
-            masked=not federation.shows_centers,
-            epsilon_against_centers=epsilon_against_other_centers(release, private.delta),
-        ),
+        guarantee=_guarantee(study, federation, noise.release),
+    )
+
+
+class _Noise(NamedTuple):
+    """The noise of every sum, and how much of it ends in a usual patient's log risk."""
+
+    release: GaussianRelease
+    in_log_risk: float
+
+
+def _planned_noise(study: Study, federation: Federation) -> _Noise:
+    """From public numbers alone: the plan's, and how many centers take part."""
+    private, setting = differential(study), public_setting(study)
+    descent = private_descent(study)
+    centers = len(federation.names)
+    release = descent.release(
+        private.epsilon,
+        private.delta,
+        columns=setting.columns,
+        centers=centers,
+        fewest_centers=fewest_centers(federation),
+    )
+    in_log_risk = descent.noise_in_log_risk(
+        release, columns=setting.columns, intervals=setting.intervals, centers=centers
+    )
+    return _Noise(release, in_log_risk)
+
+
+def _trained(
+    study: Study, federation: Federation, release: GaussianRelease, watch: Watcher
+) -> tuple[Setting, TrainedPoint]:
+    """Where the descent ended, and the scale on which it did."""
+    descent, setting = private_descent(study), public_setting(study)
+    if descent.standardise:
+        setting = descent.standardised(federation, setting, release)
+        descent = replace(descent, standardise=False)
+    ridge = study.model.ridge / setting.scaling.spread**2
+    return setting, descent.train(federation, setting, release, ridge, watch)
+
+
+def _notices(
+    study: Study, federation: Federation, noise: float, begun: Sequence[str]
+) -> tuple[Notice, ...]:
+    lost = [name for name in begun if name not in federation.names]
+    return (
+        *much_noise(noise, masked=not federation.shows_centers),
+        *large_delta(differential(study).delta, private_descent(study).patients),
+        *lost_centers(lost, done_again=False),
+    )
+
+
+def _guarantee(study: Study, federation: Federation, release: GaussianRelease) -> Guarantee:
+    delta = differential(study).delta
+    return Guarantee(
+        epsilon=epsilon_of(release, delta),
+        delta=delta,
+        releases=release.releases,
+        noise=release.noise_multiplier,
+        sampling_rate=release.sampling_rate,
+        masked=not federation.shows_centers,
+        epsilon_against_centers=epsilon_against_other_centers(release, delta),
     )
 
 

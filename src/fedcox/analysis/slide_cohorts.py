@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,12 @@ class OpenedBags:
     encoder_sha256: str | None
     reducer_sha256: str
 
+    @property
+    def digest(self) -> str:
+        """Changes with the features of any slide, and with which slides there are."""
+        told = [f"{slide_id} {bag.digest}" for slide_id, bag in self.bags.items()]
+        return sha256("\n".join(told).encode()).hexdigest()
+
 
 @dataclass(frozen=True, eq=False)
 class SlideCohorts:
@@ -61,6 +68,11 @@ class SlideCohorts:
             self.slides_without_patient, "Its patient is not in the table of outcomes."
         )
         return {**alone, **self.left_out}
+
+    @property
+    def patients_left_out(self) -> Mapping[str, str]:
+        """Patients who do not take part, each with the reason."""
+        return dict.fromkeys(self.patients_without_slide, "No slide that can be used.")
 
 
 def slide_cohorts(

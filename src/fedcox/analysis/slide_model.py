@@ -70,7 +70,8 @@ class SlideModel:
         """The exact score of every tile: (tiles,)."""
         from fedcox.models.tile_scorer import tile_scores
 
-        return tile_scores(bag.features.read(), self.architecture, self.network.theta)
+        scores = tile_scores(bag.features.read(), self.architecture, self.network.theta)
+        return self.network.slope * scores
 
     def bag(self, folder: str | Path, slide_id: str, known: KnownSlide = _UNKNOWN) -> OpenedBag:
         """The features of a slide; SlideError where they are not those of this model."""
@@ -112,7 +113,8 @@ class SlideModel:
             ("reducer_sha256", "reducer"),
         ):
             wanted, there = facts.get(name), getattr(bag, name)
-            if wanted and there is not None and there != wanted:
+            # Features that were not reduced have the reducer "", which is no other one's.
+            if wanted is not None and there is not None and there != wanted:
                 faults.append(
                     f"The {word} of the model is {_short(wanted)}, of the features "
                     f"{_short(there)}."

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcox.analysis.fitted import Notice
 from fedcox.analysis.network_plan import NetworkPlan
 from fedcox.analysis.network_training import train_network, with_noise
 from fedcox.analysis.slide_cohorts import SlideCohorts
@@ -23,6 +24,14 @@ from fedcox.slides.opened_bag import OpenedBag
 from fedcox.solvers.network_solver import NetworkWatcher
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
+
+_REDUCED = Notice(
+    "NoiseWarning",
+    "The guarantee is for the training. The features were reduced by a map that was fitted "
+    "without noise: patients whose slides it was fitted on are not covered by epsilon. Take a "
+    "reducer that was fitted on others (`fedcox slides reduce --reducer`), or features as the "
+    "encoder gives them.",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +74,22 @@ def train_on_slides(
         inside = federation if plan.private is None else with_noise(plan, federation)
         asked = Masked.around(inside, study="slides")
     with threads_for(centers.values()):
-        trained = train_network(plan, asked, watch, checkpoint=checkpoint)
+        trained = train_network(
+            plan, asked, watch, checkpoint=checkpoint, features=cohorts.opened.digest
+        )
+    if plan.private is not None and cohorts.opened.reducer_sha256:
+        trained = _with_notice(trained, _REDUCED)
     index = None
     if validation:
         index = _held_out_index(trained, federation, plan.seed, validation)
     return SlideTraining(trained, cohorts, index)
+
+
+def _with_notice(trained: TrainedNetwork, notice: Notice) -> TrainedNetwork:
+    record = trained.record
+    if record is None:
+        return trained
+    return replace(trained, record=replace(record, notices=(*record.notices, notice)))
 
 
 def _held_out_index(
@@ -105,5 +125,6 @@ def _scale(trained: TrainedNetwork, bags: Iterable[OpenedBag]) -> ScoreScale:
 
     architecture: Any = trained.architecture
     return ScoreScale.of(
-        tile_scores(bag.features.read(), architecture, trained.theta) for bag in bags
+        trained.slope * tile_scores(bag.features.read(), architecture, trained.theta)
+        for bag in bags
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from fedcox.analysis.study_tables import (
 from fedcox.analysis.study_toml import toml_text
 from fedcox.data.schema import CohortSchema
 from fedcox.errors import StudyError
+from fedcox.toml_file import parse_toml, read_toml
 
 
 class Study(Table):
@@ -65,31 +65,13 @@ class Study(Table):
     @classmethod
     def read(cls, path: str | Path) -> Study:
         """Read a study file (TOML, UTF-8)."""
-        file = Path(path)
-        try:
-            text = file.read_bytes().decode("utf-8-sig")
-        except FileNotFoundError:
-            raise StudyError(f"{file}: there is no such study file.") from None
-        except IsADirectoryError:
-            raise StudyError(f"{file}: this is a folder; a study is one TOML file.") from None
-        except UnicodeDecodeError as error:
-            raise StudyError(
-                f"{file}: this study file is not UTF-8 text (byte {error.start + 1}).",
-                ["Save it with the encoding UTF-8."],
-            ) from None
-        except OSError as error:
-            raise StudyError(
-                f"{file}: this study file cannot be read: {error.strerror}."
-            ) from None
-        return cls.parse(text, source=str(file))
+        text = read_toml(path, kind="study", error=StudyError)
+        return cls.parse(text, source=str(Path(path)))
 
     @classmethod
     def parse(cls, text: str, *, source: str = "study") -> Study:
         """Read a study from TOML text; `source` names it in errors."""
-        try:
-            tables = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise StudyError(f"{source}: this is not valid TOML.", [f"{error}."]) from None
+        tables = parse_toml(text, source=source, error=StudyError)
         try:
             study = cls(**tables)
         except StudyError as error:

@@ -73,7 +73,8 @@ def check_numbers(plan: Reduction, patients: int, tiles: int) -> None:
     if tiles < fewest_tiles:
         faults.append(
             f"Found {tiles} tiles of {plan.features} features each; at least "
-            f"{fewest_tiles} are needed, since from fewer single tiles can be worked out."
+            f"{fewest_tiles} are needed, since from fewer single tiles can be worked out. Take "
+            "more slides or smaller tiles, or train on features that are not reduced."
         )
     if faults:
         raise RefusedError("There is too little for a reducer that is shared.", faults)

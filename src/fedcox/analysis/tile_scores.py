@@ -17,7 +17,7 @@ from fedcox.survival.cohort import BoolArray, FloatArray
 #: Shares of the training cohort's tile scores that lie below and above the colours' limits.
 _TAIL = 0.01
 #: How far a mean in this precision may lie from the exact one, in parts of the largest score.
-_ROUNDING = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 5e-2}
+_ROUNDING = {"float64": 1e-10, "float32": 1e-4}
 
 
 @dataclass(frozen=True, eq=False)

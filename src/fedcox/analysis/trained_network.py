@@ -49,8 +49,9 @@ class TrainedNetwork:
 
     The baseline is fitted without label weights, so curves are those of the patients; but under
     noise, where it is what training left. It is −inf where nobody had the event, +inf where
-    everyone at risk had. Curves are those of `slope` times the risk: one, but where label
-    weights flattened the risks. `record` is None for a network that was read from a file;
+    everyone at risk had. What the network gives is multiplied by `slope`, so that risks and
+    scores are those of the curves: it is one, but where label weights took that meaning from
+    them. `record` is None for a network that was read from a file;
     `facts` are JSON values that go with it there and back.
     """
 
@@ -111,11 +112,15 @@ class TrainedNetwork:
         return read_trained(path, architecture, device)
 
     def slide_scores(self, cohort: Cohort) -> list[FloatArray]:
-        """For each patient the score of every slide, or the one score of a table's row."""
+        """For each patient the score of every slide, or the one score of a table's row.
+
+        They are on the scale of the linear predictor, as risks are.
+        """
         if not cohort.patients:
             return []
         model = self.setting.model
-        return model.slide_scores(self.theta, self.setting.laid_out(cohort))
+        scores = model.slide_scores(self.theta, self.setting.laid_out(cohort))
+        return [self.slope * own for own in scores]
 
     def risk(self, cohort: Cohort, patient_score: PatientScore = "mean") -> FloatArray:
         """The log risk of each patient, (patients,); higher is worse.
@@ -134,7 +139,7 @@ class TrainedNetwork:
 
     def survival(self, cohort: Cohort, patient_score: PatientScore = "mean") -> FloatArray:
         """The chance to be free of the event at each of `edges`: (patients, intervals)."""
-        risk = self.slope * self.risk(cohort, patient_score)
+        risk = self.risk(cohort, patient_score)
         return survival(self.alpha, risk, link=self.setting.timing.link)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,16 +19,21 @@ from fedcox.cli.patient_files import (
 from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from fedcox.evaluation.audit import Audit, Outcome
-    from fedcox.evaluation.noise_audit import NoiseAudit
+    from fedcox.evaluation.audit import Audit
 
 FILE = "audit.json"
 NO_PROOF = (
     "Zero means: not by these attacks. It is not a proof; only differential privacy gives one."
 )
+
+CenterPolicies = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[NAME=]FILE",
+        help="A center's own limits (policy.toml), or those of all centers; repeat. "
+        "The default limits stand for centers without one.",
+    ),
+]
 
 
 def audit(
@@ -37,14 +41,7 @@ def audit(
     data: DataFile = None,
     center_column: CenterColumn = None,
     center: CenterFiles = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]FILE",
-            help="A center's own limits (policy.toml), or those of all centers; repeat. "
-            "The default limits stand for centers without one.",
-        ),
-    ] = None,
+    policy: CenterPolicies = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="RUN", help="A folder to write audit.json into."),
@@ -70,9 +67,8 @@ def audit(
     fedcox audit study.toml --center A=a.csv --center B=b.csv --center C=c.csv
     --policy B=b_policy.toml --out run
     """
-    from rich.console import Console
-
     from fedcox.analysis.atomic_folder import check_folder
+    from fedcox.analysis.center_policies import policies_by_center
     from fedcox.analysis.study import Study
     from fedcox.cli.fit import given_policies, read_shown
     from fedcox.evaluation.audit import audit as run
@@ -86,31 +82,14 @@ def audit(
     limits = given_policies(policy or [])
     plan = Study.read(study)
     centers = read_shown(plan, files, center_column).centers
-    everyone = limits.pop(None, None)
-    policies = {
-        center.name: own
-        for center in centers
-        if (own := limits.get(center.name, everyone)) is not None
-    }
-    _check_names(set(limits), {center.name for center in centers})
+    policies = policies_by_center(limits, [center.name for center in centers])
     with _watching() as watch:
         found = run(plan, centers, policies, watch=watch)
     if out is not None:
         _write(found, out)
-    _show(found, Console())
+    _show(found)
     if found.recovered(Protection.BOTH) or not found.claims_stand:
         raise typer.Exit(1)
-
-
-def _check_names(named: set[str | None], there: set[str]) -> None:
-    from fedcox.errors import InputError
-
-    strangers = sorted(str(name) for name in named if name not in there)
-    if strangers:
-        raise InputError(
-            "A policy is given for a center that is not there.",
-            [f"{name!r} is not among {', '.join(sorted(there))}." for name in strangers],
-        )
 
 
 @contextmanager
@@ -135,54 +114,19 @@ def _write(found: Audit, folder: Path) -> None:
         write_atomically(part / FILE, text + "\n")
 
 
-def _show(found: Audit, console: Console) -> None:
+def _show(found: Audit) -> None:
+    from rich.console import Console
     from rich.markup import escape
 
     from fedcox.evaluation.protection import Protection
+    from fedcox.reports.audit_table import audit_table, noise_line
 
-    console.print(_table(found))
+    console = Console()
+    console.print(audit_table(found))
     console.print(f"Of {found.patients:,} patients in {found.centers} centers. {NO_PROOF}")
     for protection, reason in found.left_out.items():
         console.print(f"Not tried: {protection.value}, since {escape(reason)}.")
     if Protection.NOISE in found.protections and not found.noise:
         console.print("Differential privacy: not audited, since nothing was sent under noise.")
     for noise in found.noise:
-        console.print(_claim(noise))
-
-
-def _claim(noise: NoiseAudit) -> str:
-    whole = "for all rounds together"
-    known = "for one round and a patient who is known to be drawn"
-    proven = f"{noise.lower_bound:.3g}" if math.isfinite(noise.lower_bound) else "50"
-    told = (
-        f"Differential privacy, {noise.question}: epsilon {noise.claimed:.3g} is claimed "
-        f"{known if noise.sampled else whole}; an attack on {2 * noise.runs:,} replies proves "
-        f"at least {proven}."
-    )
-    return told if noise.consistent else f"{told} [bold red]The claim is wrong.[/]"
-
-
-def _table(found: Audit) -> Table:
-    from rich.table import Table
-
-    table = Table(title="Patients recovered exactly", title_justify="left")
-    table.add_column("attack")
-    for protection in found.protections:
-        table.add_column(protection.value)
-    for attack in found.attacks:
-        name = f"{attack.name} *" if attack.active else attack.name
-        cells = [_cell(attack.outcomes[protection]) for protection in found.protections]
-        table.add_row(name, *cells)
-    table.caption = "* asks what no honest study asks"
-    return table
-
-
-def _cell(outcome: Outcome) -> str:
-    from rich.markup import escape
-
-    if outcome.recovered:
-        return f"[bold red]{outcome.recovered:,}[/]"
-    if outcome.refused is not None:
-        rule = f": {outcome.refused}" if outcome.refused.startswith("[") else ""
-        return escape(f"refused{rule}")
-    return "0" if outcome.attacked else "–"
+        console.print(noise_line(noise))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from fedcox.analysis.fitted import FittedStudy
+    from fedcox.data.synthetic import SimulatedTable
 
 
 def demo(
@@ -27,11 +31,10 @@ def demo(
     from dataclasses import replace
 
     import numpy as np
-    from rich.console import Console
 
     from fedcox.analysis.simulation import check_folder as check_simulation
     from fedcox.analysis.simulation import clinical_study, write_simulation
-    from fedcox.cli.fit import fit_shown, show
+    from fedcox.cli.fit import fit_shown
     from fedcox.data.synthetic import simulate_hospitals
     from fedcox.reports.run_folder import check_run_folder, write_run
 
@@ -44,12 +47,22 @@ def demo(
     study = clinical_study()
     fitted = replace(fit_shown(study, files, None), command=f"fedcox demo --seed {seed}")
     write_run(fitted, run, overwrite=overwrite)
+    _show(simulated, fitted, run / "report.html")
+
+
+def _show(simulated: SimulatedTable, fitted: FittedStudy, page: Path) -> None:
+    """What was simulated, what was found, and the truth below it."""
+    import numpy as np
+    from rich.console import Console
+
+    from fedcox.cli.fit import show
+
     Console().print(
         f"Five simulated hospitals, {len(simulated.frame):,} simulated patients, one process. "
         "Every sum that the fit asked for is listed in ledger.jsonl.\n",
         soft_wrap=True,
     )
-    show(fitted, run / "report.html")
+    show(fitted, page)
     truth = ", ".join(
         f"{name} {np.exp(value):.3g}" for name, value in simulated.log_hazard_ratios.items()
     )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _BASE = ("numpy", "scipy", "pandas", "pyarrow", "pydantic", "typer", "rich", "jinja2")
 _EXTRAS = {
@@ -23,24 +28,10 @@ def doctor() -> None:
 
     Example: fedcox doctor
     """
-    import os
-    import platform
-    import sys
-
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
-    table = Table("part", "found", show_header=False)
-    table.add_row("fedcox", _found("fedcox"))
-    table.add_row(
-        "python", f"{platform.python_version()} ({sys.platform}, {os.cpu_count()} cores)"
-    )
-    for name in _BASE:
-        table.add_row(name, _found(name))
-    for extra, names in _EXTRAS.items():
-        table.add_row(f"extra: {extra}", ", ".join(f"{name} {_found(name)}" for name in names))
-    console.print(table)
+    console.print(_parts())
     missing = [name for name in _BASE if _found(name) == _ABSENT]
     if missing:
         console.print(f"[red]✗[/] missing: {', '.join(missing)}. Install fedcox again.")
@@ -53,6 +44,26 @@ def doctor() -> None:
         "[green]✓[/] A simulated study over five centers equals the pooled fit "
         f"(largest difference {difference:.0e})."
     )
+
+
+def _parts() -> Table:
+    """Everything that is installed, or could be."""
+    import os
+    import platform
+    import sys
+
+    from rich.table import Table
+
+    table = Table("part", "found", show_header=False)
+    table.add_row("fedcox", _found("fedcox"))
+    table.add_row(
+        "python", f"{platform.python_version()} ({sys.platform}, {os.cpu_count()} cores)"
+    )
+    for name in _BASE:
+        table.add_row(name, _found(name))
+    for extra, names in _EXTRAS.items():
+        table.add_row(f"extra: {extra}", ", ".join(f"{name} {_found(name)}" for name in names))
+    return table
 
 
 _ABSENT = "not installed"

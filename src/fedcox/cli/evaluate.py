@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.experiment_progress import run_shown
 from fedcox.cli.own_command import own_command
 from fedcox.cli.patient_files import (
     CenterColumn,
@@ -17,13 +17,34 @@ from fedcox.cli.patient_files import (
     StudyFile,
     given_files,
 )
-from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from fedcox.analysis.study import Study
     from fedcox.engines.in_process import InProcess
+    from fedcox.evaluation.comparison import Comparison
     from fedcox.evaluation.experiment import Experiment
-    from fedcox.evaluation.result import Row
+
+Without = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CENTER", help="Leave this center out of it all; repeat."),
+]
+Schemes = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES", help="Schemes to compare, with commas; a wrong name lists them."
+    ),
+]
+Folds = Annotated[
+    int | None,
+    typer.Option(metavar="K", help="Folds inside each center; 5 unless --left-out."),
+]
+LeftOut = Annotated[
+    bool,
+    typer.Option("--left-out", help="Leave out one center at a time; with --folds: do both."),
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes at work; default: one for each core.")
+]
 
 
 def evaluate(
@@ -32,31 +53,13 @@ def evaluate(
     data: DataFile = None,
     center_column: CenterColumn = None,
     center: CenterFiles = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CENTER", help="Leave this center out of it all; repeat."),
-    ] = None,
-    schemes: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMES", help="Schemes to compare, with commas; a wrong name lists them."
-        ),
-    ] = "POOL, N-FL-EXACT, DT-FL-NEWTON",
-    folds: Annotated[
-        int | None,
-        typer.Option(metavar="K", help="Folds inside each center; 5 unless --left-out."),
-    ] = None,
-    left_out: Annotated[
-        bool,
-        typer.Option(
-            "--left-out", help="Leave out one center at a time; with --folds: do both."
-        ),
-    ] = False,
+    without: Without = None,
+    schemes: Schemes = "POOL, N-FL-EXACT, DT-FL-NEWTON",
+    folds: Folds = None,
+    left_out: LeftOut = False,
     runs: Annotated[int, typer.Option(min=1, help="Repeat with this many seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes at work; default: one for each core.")
-    ] = None,
+    workers: Workers = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an evaluation that was stopped.")
     ] = False,
@@ -83,12 +86,11 @@ def evaluate(
         from fedcox.analysis.study import Study
         from fedcox.evaluation.evaluation_folder import begin_folder, check_evaluation_folder
         from fedcox.evaluation.study_experiment import study_experiment
+        from fedcox.reports.evaluation_run import write_evaluation
 
         files = given_files(data, center_column, center or [])
         check_evaluation_folder(out, overwrite=overwrite, resume=resume)
-        plan = Study.read(study)
-        _check_open(plan)
-        names = [name.strip() for name in schemes.split(",")]
+        plan, names = Study.read(study), [name.strip() for name in schemes.split(",")]
         federation, told = _read(plan, files, center_column, names)
         experiment = study_experiment(
             plan,
@@ -101,21 +103,10 @@ def evaluate(
         )
         file = begin_folder(out, overwrite=overwrite)
         rows = run_shown(experiment, file, workers or os.cpu_count() or 1)
-        _finish(experiment, rows, out, unit=plan.outcome.unit, told=told)
-
-
-def _check_open(plan: Study) -> None:
-    """Schemes are compared on the patients themselves: no noise is added, and none shown."""
-    from fedcox.errors import InputError
-
-    if plan.privacy.differential is not None:
-        raise InputError(
-            "This study is under differential privacy, and an evaluation adds no noise.",
-            [
-                "Leave [privacy.differential] out and name another solver to evaluate without; "
-                "`fedcox reproduce privacy` compares fits under noise on simulated patients."
-            ],
+        compared = write_evaluation(
+            out, experiment, rows, unit=plan.outcome.unit, told=told, command=own_command()
         )
+        _show(compared, experiment, out, told)
 
 
 def _read(
@@ -126,23 +117,17 @@ def _read(
 
     from fedcox.cli.fit import read_shown
     from fedcox.errors import FedcoxWarning, InputError
+    from fedcox.evaluation.evaluated_study import check_open, left_out_lines
     from fedcox.evaluation.scheme_choice import scheme_faults
 
+    check_open(plan)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", FedcoxWarning)
             federation = read_shown(plan, files, center_column)
     except InputError as error:
         raise InputError(error.subject, [*error.faults, *scheme_faults(names)]) from None
-    told = [str(warning.message) for warning in caught]
-    dropped: Counter[str] = Counter()
-    for center in federation.centers:
-        dropped.update(center.dropped)
-    told += [
-        f"{count:,} patient(s) left out, as the study says: {reason}."
-        for reason, count in dropped.items()
-        if reason != "no center"  # has a warning of its own
-    ]
+    told = [str(warning.message) for warning in caught] + left_out_lines(federation)
     if isinstance(files, Path) and center_column is None:
         told.append(
             "All patients are one center, since no --center-column is named; schemes that "
@@ -151,63 +136,16 @@ def _read(
     return federation, told
 
 
-def run_shown(
-    experiment: Experiment, file: Path, workers: int, *, what: str = "training"
-) -> tuple[Row, ...]:
-    """Run with a progress bar; Ctrl-C leaves what is there, and a line on how to go on."""
-    from fedcox.evaluation.experiment import run_experiment
-
-    done, total = 0, len(experiment.jobs())
-    with progress_bar() as progress:
-        task = progress.add_task(what, total=total)
-
-        def watch(rows: int, of: int, row: Row | None) -> None:
-            nonlocal done
-            done = rows
-            last = "" if row is None else f": {row.scheme}, {row.test_set}"
-            progress.update(task, completed=rows, description=f"{what}{last}")
-
-        try:
-            return run_experiment(experiment, file, workers=workers, watch=watch)
-        except KeyboardInterrupt:
-            progress.stop()
-            typer.echo(
-                f"Stopped. {done:,} of {total:,} rows are kept; to go on: "
-                f"{own_command('--resume')}",
-                err=True,
-            )
-            raise typer.Exit(130) from None
-
-
-def _finish(
-    experiment: Experiment, rows: tuple[Row, ...], out: Path, *, unit: str, told: list[str]
+def _show(
+    compared: tuple[Comparison, ...], experiment: Experiment, out: Path, told: list[str]
 ) -> None:
-    """Sum up, write the rest of the folder, and show the tables."""
+    """The tables, what to know about them, and where the page is."""
     from rich.console import Console
     from rich.markup import escape
 
-    from fedcox.evaluation.comparison import compare
-    from fedcox.evaluation.evaluation_folder import PAGE, write_summary
-    from fedcox.reports.evaluation_page import (
-        EvaluatedData,
-        EvaluationPage,
-        write_evaluation_page,
-    )
+    from fedcox.evaluation.evaluation_folder import PAGE
     from fedcox.reports.evaluation_table import evaluation_table, notes_panel
 
-    compared = compare(rows, drawn_anew=experiment.problem.drawn_anew)
-    command = own_command()
-    write_summary(out, experiment.header, compared, command=command, notes=told)
-    cohorts = experiment.problem.cohorts(experiment.seeds[0])
-    page = EvaluationPage(
-        title=experiment.name,
-        lead="Learning schemes compared on patients they were not trained on.",
-        data=[EvaluatedData(experiment.name, rows, cohorts, unit)],
-        command=command,
-        versions=experiment.header["versions"],
-        notes=told,
-    )
-    write_evaluation_page(page, out / PAGE)
     console = Console()
     for comparison in compared:
         console.print(evaluation_table(comparison, experiment.schemes, title=experiment.name))

@@ -154,20 +154,11 @@ def read_shown(
 ) -> InProcess:
     """Centers from the files, each under its policy, if these let the study run."""
     from fedcox.analysis.admission import check_policies
+    from fedcox.analysis.center_policies import policies_by_center
     from fedcox.engines.in_process import InProcess
-    from fedcox.errors import InputError
 
     loaded = _read_files(plan, files, center_column)
-    by_center = limits or {}
-    strangers = sorted(name for name in by_center if name is not None and name not in loaded)
-    if strangers:
-        raise InputError(
-            "A policy is given for a center that is not there.",
-            [f"{name!r} is not among {', '.join(sorted(loaded))}." for name in strangers],
-        )
-    policies = {name: by_center.get(name, by_center.get(None)) for name in loaded}
-    given = {name: policy for name, policy in policies.items() if policy is not None}
-    federation = InProcess.from_loaded(loaded, given)
+    federation = InProcess.from_loaded(loaded, policies_by_center(limits or {}, loaded))
     check_policies(plan, federation.centers)
     return federation
 

@@ -127,9 +127,10 @@ def _prepare(out: Path, *, resume: bool, overwrite: bool, simulated: bool) -> No
 def _run(out: Path, own: OwnSlides, quick: bool, watch: Progress) -> SlideStudy:
     from fedcox.evaluation import paper_slides
 
+    device: Any = own.device  # checked
     if own.manifest is None:
         sizes = paper_slides.QUICK if quick else paper_slides.FULL
-        return paper_slides.run_simulated_slides(out, sizes, watch)
+        return paper_slides.run_simulated_slides(out, sizes, watch, device=device)
     return paper_slides.run_real_slides(
         own.work or out / "work",
         _source(own),

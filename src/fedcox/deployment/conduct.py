@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import shutil
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from fedcox.solvers.solver import Step
 
 if TYPE_CHECKING:
     from fedcox.analysis.fitted import FittedStudy
+    from fedcox.engines.codec.tree import Tree
     from fedcox.federation.query import Federation
     from fedcox.privacy.identity import PublicIdentity
 
@@ -50,8 +52,8 @@ def conduct(
     """Run the study of this folder; how it ends is left there.
 
     `centers` are all that were invited. Those whose data managers have not approved the study
-    are asked again every `pause` seconds, for `wait` seconds. Before that come `pings` empty
-    rounds, which show how long the line itself takes.
+    are asked again every `pause` seconds, for `wait` seconds. Before that, and again after the
+    last question, come `pings` empty rounds, which show how long the line itself takes.
     """
     with run.alone(_PATIENCE):
         run.error.unlink(missing_ok=True)
@@ -77,8 +79,7 @@ def _conducted(
     study = Study.read(run.study)
     _check_batches(study)
     board = _switchboard(run, study, line, centers)
-    for _ in range(pings):
-        board.ask("ping", dict.fromkeys(board.names, None), lambda name, told: None)
+    _ping(board, pings)
     known = identities(run, board) if study.privacy.secure_sums else {}
     code = study_code(study, centers, known)
     run.tell("code", code=code, centers=list(board.names))
@@ -90,12 +91,22 @@ def _conducted(
         # refuse a run that forgot it in a crash.
         run.leave_out(board.without)
         board.on_going_on = run.leave_out
-    federation = _kept(run, study, _federation(study, board, code, known, joined), joined)
-    absent = absent_centers(sorted(set(centers) - set(federation.names)))
-    with warnings.catch_warnings():
+    bare = _federation(study, board, code, known, joined)
+    with _kept(run, study, bare, joined) as federation, warnings.catch_warnings():
+        absent = absent_centers(sorted(set(centers) - set(federation.names)))
         warnings.simplefilter("ignore", FedcoxWarning)  # the fit's notices hold them
         fitted = fit(study, federation, lambda step: _tell_step(run, step))
+    _ping(board, pings)
     return replace(fitted, notices=(*absent, *fitted.notices))
+
+
+def _ping(board: Switchboard, number: int) -> None:
+    """Empty rounds, until one is not answered; no center is lost by them."""
+    for _ in range(number):
+        bodies: dict[str, Tree] = dict.fromkeys(board.names)
+        _, silent = board.try_once("ping", bodies, lambda name, told: None)
+        if silent:
+            return
 
 
 def _go_on_with_the_same(
@@ -159,21 +170,24 @@ def _federation(
     return Masked(code, _public(known), SwitchboardCarrier(board), following=follows)
 
 
+@contextmanager
 def _kept(
     run: RunFolder, study: Study, federation: Federation, joined: Mapping[str, Joined]
-) -> Federation:
+) -> Iterator[Federation]:
     """The federation with every finished round on disk, where that is of use."""
     if _begins_anew(study, joined):
         shutil.rmtree(run.checkpoint, ignore_errors=True)
-        return federation
+        yield federation
+        return
     marks = {name: each.mark for name, each in joined.items()}
-    return Checkpointed(
+    with Checkpointed(
         federation,
         run.checkpoint,
         len(study.schema.encoded_names),
         marks,
         goes_on=study.privacy.differential is not None,
-    )
+    ) as kept:
+        yield kept
 
 
 def _begins_anew(study: Study, joined: Mapping[str, Joined]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 from nvflare.collab import collab
@@ -25,6 +26,7 @@ class StudyJob:
         line = CollabLine({site.name: site for site in collab.clients})
         run = RunFolder(folder.runs / self.run)
         settings = run.read_settings()
+        gc.freeze()  # else the engine's many objects are looked through in mid-round
         conduct(
             run,
             line,

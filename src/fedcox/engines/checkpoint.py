@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from fedcox.engines.codec.replies import decode_reply, encode_reply
 from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
@@ -34,9 +36,14 @@ class Checkpointed(AbstractFederation):
     patients, which `marks` tell apart: a center with other patients has another one. From the
     first other round on, what was kept is deleted: the study took another way.
 
+    A round is written to the disk while the centers work on the next one, which is not
+    finished before that: at most one finished round has to be asked again after a crash. Used
+    in a `with` statement, after which the last one is on the disk too.
+
     A study that `goes_on` without a center that is lost, since its replies under noise are
     paid for once, is not begun anew: what was kept is used whoever is there now, and `names`
-    are those of the round that is replayed.
+    are those of the round that is replayed. There every round is on the disk before the study
+    goes on from it: its noise is paid for.
     """
 
     def __init__(
@@ -53,7 +60,21 @@ class Checkpointed(AbstractFederation):
         self._asked = 0
         self._replayed: Evidence | None = None
         self._live = False
+        self._writer = ThreadPoolExecutor(max_workers=1)
+        self._writing: Future[None] | None = None
         folder.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._writer.shutdown()
+        self._written()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,7 +110,10 @@ class Checkpointed(AbstractFederation):
             self._live = True
             self._forget_from(self._asked)
         begun, mark = self.names, self.ledger.mark()
-        answers = self._federation.ask_together(queries, each)
+        try:
+            answers = self._federation.ask_together(queries, each)
+        finally:
+            self._written()
         if begun == self.names or self._goes_on:
             self._keep(queries, each, begun, answers, self.ledger.since(mark))
         else:  # a center was lost: the study begins anew among the others
@@ -121,7 +145,17 @@ class Checkpointed(AbstractFederation):
             "ledger": json.dumps([*rows]),
         }
         content = to_bytes(tree)
-        _write(self._file(self._asked), content + sha256(content).digest())
+        self._writing = self._writer.submit(
+            _write, self._file(self._asked), content + sha256(content).digest()
+        )
+        if self._goes_on:
+            self._written()
+
+    def _written(self) -> None:
+        """Wait until what was finished is on the disk; a disk that is full is told here."""
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.result()
 
     def _kept(
         self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]]
@@ -187,7 +221,7 @@ def _digest(queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[
 
 
 def _write(file: Path, content: bytes) -> None:
-    """On the disk, whole, before anyone goes on from it."""
+    """On the disk, whole or not at all."""
     part = file.with_name(f".{file.name}.part")
     with part.open("wb") as stream:
         stream.write(content)

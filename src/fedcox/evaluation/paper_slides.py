@@ -24,6 +24,7 @@ from fedcox.evaluation.slide_experiment import SlidePatients, SlideRecipe, judge
 from fedcox.evaluation.slide_pipeline import EmbeddedSlides, SlideSource, embedded_slides
 from fedcox.evaluation.slide_study import HeldOutSlide, SlideStudy, TileRanking
 from fedcox.evaluation.versions import library_versions
+from fedcox.slides.encoder import Device
 from fedcox.slides.region import Region
 from fedcox.slides.simulated_slides import SimulatedSlides, read_simulated, simulate_slides
 from fedcox.slides.step import StepProgress
@@ -63,9 +64,16 @@ QUICK = SimulatedSizes(patients=130, size_px=416, runs=1)
 
 
 def run_simulated_slides(
-    folder: Path, sizes: SimulatedSizes, progress: Progress = lambda done, total, words: None
+    folder: Path,
+    sizes: SimulatedSizes,
+    progress: Progress = lambda done, total, words: None,
+    *,
+    device: Device = "cpu",
 ) -> SlideStudy:
-    """Simulate slides in `folder` and go the whole way; what is there already is used again."""
+    """Simulate slides in `folder` and go the whole way; what is there already is used again.
+
+    Tiles are encoded on `device`.
+    """
     begun = perf_counter()
     simulated = _simulated(folder / "simulated", sizes, progress)
     drawing = perf_counter() - begun
@@ -74,7 +82,9 @@ def run_simulated_slides(
         simulated.patients,
         Tiling(float(sizes.tile_px), 1.0),
         # Single precision is the same on every processor, and quick for small tiles.
-        EncoderChoice(untrained=sizes.seed, precision="float32", batch=128),
+        EncoderChoice(untrained=sizes.seed, precision="float32", batch=128)
+        if device == "cpu"
+        else EncoderChoice(untrained=sizes.seed, device=device),
     )
     settings = {
         "simulated": asdict(sizes),

@@ -238,7 +238,8 @@ def _discrete(
     )
     mark = federation.ledger.mark()
     trained = train_network(plan, federation)
-    return TileRisk(architecture, trained.theta), Traffic.since(federation.ledger, mark)
+    risk = TileRisk(architecture, trained.theta, trained.slope)
+    return risk, Traffic.since(federation.ledger, mark)
 
 
 def _row(

@@ -53,16 +53,20 @@ class SlideMinibatch:
 
 @dataclass(frozen=True, eq=False)
 class TileRisk:
-    """A trained tile scorer: risk of patients, scores of tiles."""
+    """A trained tile scorer: risk of patients, scores of tiles, both times `slope`."""
 
     architecture: TileScorer
     theta: FloatArray
+    slope: float = 1.0
 
     def tile_scores(self, slides: Sequence[SlideFeatures]) -> list[FloatArray]:
         """The exact score of every tile, one array for each slide."""
         from fedcox.models.tile_scorer import tile_scores
 
-        return [tile_scores(slide.read(), self.architecture, self.theta) for slide in slides]
+        return [
+            self.slope * tile_scores(slide.read(), self.architecture, self.theta)
+            for slide in slides
+        ]
 
     def risk(self, patients: Cohort) -> FloatArray:
         """The mean over a patient's slides of the mean over their tiles; higher is worse."""

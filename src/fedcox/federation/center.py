@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedcox.errors import RefusedError
 from fedcox.federation.digest import digest
@@ -71,7 +71,7 @@ class Center:
             return None
         return self._noise(query).epsilon(query.release)
 
-    def _noise(self, query: AbstractPrivateQuery[Answer]) -> NoisedReplies:
+    def _noise(self, query: AbstractPrivateQuery[Any]) -> NoisedReplies:
         if self.noise is None:
             raise RefusedError(
                 f"Center '{self.name}' refuses the question '{query.name}'.",
@@ -126,7 +126,7 @@ class Center:
         numbers = None if everybody else self.cohort.number
         return digest((digest(query, without=_EVIDENCE), masked, sorted(among), numbers))
 
-    def _check_noise(self, query: AbstractPrivateQuery[Answer], gate: Gate) -> None:
+    def _check_noise(self, query: AbstractPrivateQuery[Any], gate: Gate) -> None:
         """Noise covers what limits would refuse, so there must be enough of it."""
         noise, limits = self._noise(query), gate.policy.differential_privacy
         spent = noise.epsilon(query.release)

@@ -7,17 +7,27 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from fedcox.federation.digest import digest
 from fedcox.federation.ledger import BYTES_PER_NUMBER, Ledger
 from fedcox.privacy.exposure import Exposure, Known
-from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.privacy.noise import Randomness, chosen_by_chance
+from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fedcox.federation.evidence import Evidence
-    from fedcox.privacy.noise import Randomness
-    from fedcox.privacy.release import GaussianRelease
+
+
+class Adds(Protocol):
+    """What the replies to one question are if their sum is one too."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
 
 Answer = TypeVar("Answer")
+Summand = TypeVar("Summand", bound=Adds)
 
 #: 2⁻³² ≈ 2e-10 on sums over scaled covariates, which may then reach 2e9 in size.
 DEFAULT_BITS = 32
@@ -93,15 +103,15 @@ class AbstractQuery(ABC, Generic[Answer]):
         return BYTES_PER_NUMBER * self.numbers_in(answer)
 
 
-class AbstractAdditiveQuery(AbstractQuery[Answer]):
+class AbstractAdditiveQuery(AbstractQuery[Summand]):
     """A query whose replies are vectors that add, so that they can be summed under masks."""
 
     @abstractmethod
-    def pack(self, answer: Answer) -> FloatArray:
+    def pack(self, answer: Summand) -> FloatArray:
         """One reply as a vector, of one length whatever the center."""
 
     @abstractmethod
-    def unpack(self, vector: FloatArray) -> Answer:
+    def unpack(self, vector: FloatArray) -> Summand:
         """The reply, or the sum of replies, that this vector stands for."""
 
     @property
@@ -117,14 +127,15 @@ class AbstractAdditiveQuery(AbstractQuery[Answer]):
         """
         return 0
 
-    def combine(self, left: Answer, right: Answer) -> Answer:
-        return self.unpack(self.pack(left) + self.pack(right))
+    def combine(self, left: Summand, right: Summand) -> Summand:
+        total: Summand = left + right
+        return total
 
-    def numbers_in(self, answer: Answer) -> int:
+    def numbers_in(self, answer: Summand) -> int:
         return int(self.pack(answer).size)
 
 
-class AbstractSumQuery(AbstractAdditiveQuery[Answer]):
+class AbstractSumQuery(AbstractAdditiveQuery[Summand]):
     """A query whose replies are sums over patients, of one shape whatever the center.
 
     So the combined reply of several cohorts is the reply of their union, and an engine that
@@ -151,14 +162,30 @@ class AbstractMaximumQuery(AbstractQuery[int]):
         return 1
 
 
-class AbstractPrivateQuery(AbstractAdditiveQuery[Answer]):
-    """A query whose reply leaves a center with noise for differential privacy."""
+class AbstractPrivateQuery(AbstractAdditiveQuery[Summand]):
+    """A query whose reply leaves a center with noise for differential privacy.
+
+    The center draws the patients in secret, by the release's sampling rate.
+    """
 
     release: GaussianRelease
 
+    @property
+    def bits(self) -> int:
+        return self.release.bits
+
     @abstractmethod
-    def private_answer(self, cohort: Cohort, randomness: Randomness) -> Answer:
+    def summed(self, cohort: Cohort, patients: IntArray) -> Summand:
+        """The sum over these rows of the cohort, each patient clipped; without noise."""
+
+    def answer(self, cohort: Cohort) -> Summand:
+        """Over everybody and without noise: what the noised replies are right on average."""
+        return self.summed(cohort, np.arange(cohort.patients))
+
+    def private_answer(self, cohort: Cohort, randomness: Randomness) -> Summand:
         """The reply before the noise: of patients sampled in secret, each clipped."""
+        drawn = chosen_by_chance(cohort.patients, self.release.sampling_rate, randomness)
+        return self.summed(cohort, np.flatnonzero(drawn))
 
 
 class AbstractFederation(ABC):

@@ -25,8 +25,9 @@ from fedcox.models.placed_samples import PlacedSamples
 from fedcox.survival.link import LinkName
 
 _CELLS = 2**22  # pairs of sample and interval that are looked at together
-_SMALL = 1e-4  # below it 1 − v/2 + v²/12 is v / (e^v − 1) to rounding
-_LARGE = 40.0  # above it e^−v adds nothing to one
+SMALL = 1e-4  # below it 1 − v/2 + v²/12 is v / (e^v − 1) to rounding
+LARGE = 40.0  # above it e^−v adds nothing to one
+LARGEST_EXPONENT = 80.0  # of e^z: beyond, the event was certain, and all terms are zero
 
 
 class LossAndSlopes(NamedTuple):
@@ -88,11 +89,6 @@ class WeighedCells(NamedTuple):
     survived: Tensor  # (samples, intervals) without the event
     event: Tensor  # (samples,) with it, zero where there is none
     last: Tensor  # (samples,) the interval of the event
-
-    def take(self, samples: Tensor, times: Tensor) -> WeighedCells:
-        """Some samples, each counting so many times."""
-        survived = self.survived[samples] * times[:, None]
-        return WeighedCells(survived, self.event[samples] * times, self.last[samples])
 
 
 def weighed_cells(placed: PlacedSamples, alpha: Tensor, event_weight: float) -> WeighedCells:
@@ -246,21 +242,21 @@ def _event(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
     if link == "logit":
         return -logsigmoid(z), -torch.sigmoid(-z)
     v = _rate(z)
-    some = v.clamp(_SMALL, _LARGE)
-    cost = torch.where(v < _SMALL, v / 2 - v * v / 24 - z, -torch.log(-(-some).expm1()))
+    some = v.clamp(SMALL, LARGE)
+    cost = torch.where(v < SMALL, v / 2 - v * v / 24 - z, -torch.log(-(-some).expm1()))
     cost = torch.where(v > 1, -torch.log1p(-(-v).exp()), cost)
     return cost, -_event_ratio(v)
 
 
 def _rate(z: Tensor) -> Tensor:
-    return z.clamp(max=80.0).exp()  # beyond, the event was certain: all terms are zero
+    return z.clamp(max=LARGEST_EXPONENT).exp()
 
 
 def _event_ratio(v: Tensor) -> Tensor:
     """What v / (e^v − 1) is, from v = 0 on."""
-    some = v.clamp(_SMALL, _LARGE)
-    ratio = torch.where(v < _SMALL, 1 - v / 2 + v * v / 12, some / some.expm1())
-    return torch.where(v > _LARGE, 0.0, ratio)
+    some = v.clamp(SMALL, LARGE)
+    ratio = torch.where(v < SMALL, 1 - v / 2 + v * v / 12, some / some.expm1())
+    return torch.where(v > LARGE, 0.0, ratio)
 
 
 def _by_interval(values: Tensor, index: Tensor, size: int) -> Tensor:

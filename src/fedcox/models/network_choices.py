@@ -6,3 +6,8 @@ from typing import Literal
 
 SlideWeight = Literal["slide", "patient"]
 Precision = Literal["float32", "float64", "bfloat16"]
+
+
+def of_scores(precision: Precision) -> Precision:
+    """That of scores that are told: half precision is for the steps of training."""
+    return "float32" if precision == "bfloat16" else precision

@@ -28,7 +28,7 @@ from fedcox.models.discrete_time_loss import (
     sample_slopes,
 )
 from fedcox.models.flat_parameters import check_theta, size
-from fedcox.models.network_choices import Precision, SlideWeight
+from fedcox.models.network_choices import Precision, SlideWeight, of_scores
 from fedcox.models.network_patients import NetworkPatients, SampleBatch, check_fit
 from fedcox.models.network_phi import NetworkPhi
 from fedcox.models.network_sum import NetworkSum
@@ -200,22 +200,27 @@ class NeuralModel:
     ) -> Iterator[FloatArray]:
         """The gradient of each patient's own loss, θ then α, in blocks (patients, numbers).
 
-        They come in the order of `rows`; all samples of a patient are added up.
+        They come in the order of `rows`; all samples of a patient are added up. Never in half
+        precision: how a GPU adds it up depends on who else is there, and no patient's share in
+        a sum under noise may.
         """
         whole, baseline = patients.batch(rows), self._tensor(alpha)
         step = max(1, _NUMBERS // (theta.size + alpha.size))
         for first in range(0, whole.patients, step):
             batch = whole.part(first, min(first + step, whole.patients))
             # Between two blocks the caller may have put other weights into the module.
-            phi = self._network.at(theta, patients)
+            phi = self._scorer.at(theta, patients)
             yield self._of_patients(phi, baseline, batch, patients.placed_at(batch.samples))
 
     def slide_scores(self, theta: FloatArray, patients: NetworkPatients) -> list[FloatArray]:
-        """The score of each slide of each patient; of each patient where phi has no slides."""
+        """The score of each slide of each patient; of each patient where phi has no slides.
+
+        Never in half precision.
+        """
         if not patients.patients:
             return []
         samples = patients.batch().samples
-        scores = self._network.at(theta, patients).scores(samples).cpu().numpy()
+        scores = self._scorer.at(theta, patients).scores(samples).cpu().numpy()
         patients.check_scores(samples, scores)
         return np.split(np.asarray(scores, dtype=np.float64), patients.first[1:-1])
 
@@ -225,6 +230,13 @@ class NeuralModel:
     @cached_property
     def _network(self) -> NetworkPhi:
         return NetworkPhi(self.architecture, self.precision, self.device)
+
+    @cached_property
+    def _scorer(self) -> NetworkPhi:
+        precision = of_scores(self.precision)
+        if precision == self.precision:
+            return self._network
+        return NetworkPhi(self.architecture, precision, self.device)
 
     def _played(
         self,
@@ -276,17 +288,31 @@ class NeuralModel:
             device=self.device,
         )
         for part, block in phi.blocks(batch.samples):
-            own = sample_slopes(
-                block.phi,
+            own = self._own_slopes(block.phi, alpha, placed.take(part))
+            each = torch.cat([own.sum(1, keepdim=True) * block.jacobian(), own], 1)
+            for patient, sample in zip(batch.patient[part].tolist(), each, strict=True):
+                rows[patient] += sample
+        return np.asarray(rows.cpu().numpy(), dtype=np.float64)
+
+    def _own_slopes(self, phi: Tensor, alpha: Tensor, placed: PlacedSamples) -> Tensor:
+        """Each sample's slope in every interval: (samples, intervals).
+
+        Slides one by one: how a processor rounds depends on where in an array a number stands,
+        and so on who else is there. Rows of a table come in blocks of one size.
+        """
+        step = phi.numel() if self.architecture.inputs == "table" else 1
+        parts = [slice(first, first + step) for first in range(0, phi.numel(), step)]
+        each = [
+            sample_slopes(
+                phi[part],
                 alpha,
                 placed.take(part),
                 link=self.link,
                 event_weight=self.event_weight,
             ).alpha
-            each = torch.cat([own.sum(1, keepdim=True) * block.jacobian(), own], 1)
-            for patient, sample in zip(batch.patient[part].tolist(), each, strict=True):
-                rows[patient] += sample
-        return np.asarray(rows.cpu().numpy(), dtype=np.float64)
+            for part in parts
+        ]
+        return torch.cat(each)
 
 
 def _answer(loss: Tensor, theta: Tensor, alpha: Tensor) -> NetworkSum:

@@ -1,7 +1,7 @@
 """A step of the slide model on a GPU: recorded once, then played back.
 
-A step is some fifty small operations beside the reading of the slides, and asking a GPU for
-each takes longer than doing them all. CUDA can record them and do them at one call. Recordings
+A step is some small operations beside the reading of the slides, and asking a GPU for each
+takes longer than doing them all. CUDA can record them and do them at one call. Recordings
 are for a number of slides; fewer are filled up with slides of weight zero.
 """
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer
-from fedcox.models.discrete_time_loss import slopes_of_cells, weighed_cells
+from fedcox.models.discrete_time_loss import weighed_cells
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.network_sum import NetworkSum
 from fedcox.models.placed_samples import PlacedSamples
@@ -32,7 +32,7 @@ class _Recording:
 
     graph: torch.cuda.CUDAGraph
     given: Tensor  # θ, α, places of the slides, their weights; float64, on the GPU
-    found: Tensor  # loss, and its slopes in θ and in α; float64, on the GPU
+    found: Tensor  # slopes in θ, the loss, slopes in α; float64, on the GPU
     sent: Tensor  # the same as `given`, where the GPU can fetch it by itself
     received: Tensor
 
@@ -69,8 +69,8 @@ class RecordedSteps:
         for first in range(_MOST_SLIDES, samples.size, _MOST_SLIDES):
             here = slice(first, first + _MOST_SLIDES)
             total += self._played(theta, alpha, samples[here], weight[here])
-        ends = 1 + theta.size
-        return NetworkSum(float(total[0]), total[1:ends], total[ends:])
+        ends = theta.size
+        return NetworkSum(float(total[ends]), total[:ends], total[ends + 1 :])
 
     def _played(
         self, theta: FloatArray, alpha: FloatArray, samples: IntArray, weight: FloatArray
@@ -113,29 +113,19 @@ class RecordedSteps:
         )
 
     def _summed(self, given: Tensor, slides: int) -> Tensor:
+        from fedcox.models.slide_step_kernel import loss_and_gradient
         from fedcox.models.tile_scorer_kernel import slope_sums
 
         theta, alpha, places, times = torch.split(
             given, [self._weights, self._intervals, slides, slides]
         )
-        index = places.long()
+        chosen = places.long()
         own = TileScorerWeights.of(self._architecture, theta.float())
         tiles = self._tiles
         means = slope_sums(
-            tiles.features, tiles.offsets, tiles.sums, index, own.weight, own.bias, own.slope
+            tiles.features, tiles.offsets, tiles.sums, chosen, own.weight, own.bias, own.slope
         )
-        units = means.products + own.bias * means.factor
-        phi = torch.mv(units, own.score).double()
-        terms = slopes_of_cells(phi, alpha, self._cells.take(index, times), link=self._link)
-        slopes = terms.alpha.sum(1).float()
-        hidden = torch.mv(means.features.flatten(1).t(), slopes).view_as(own.weight)
-        parts = [
-            (own.score[:, None] * hidden).flatten(),
-            own.score * torch.mv(means.factor.t(), slopes),
-            torch.mv(units.t(), slopes),
-        ]
-        loss = terms.cost.sum()[None]
-        return torch.cat([loss, torch.cat(parts).double(), terms.alpha.sum(0)])
+        return loss_and_gradient(own, alpha, means, self._cells, chosen, times, link=self._link)
 
 
 def recorded_steps(

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 #: Tiles per block, and the most hidden units and features: what fits a multiprocessor.
-_TILES, _MOST_HIDDEN, _MOST_FEATURES = 128, 128, 256
+_TILES, _MOST_HIDDEN, _MOST_FEATURES = 64, 128, 256
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -152,7 +152,7 @@ def slope_sums(
         padded=block,
         block=_TILES,
         num_warps=8,
-        num_stages=2,
+        num_stages=3,
     )
     _means[(slides, hidden)](
         sums,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from fedcox.privacy.policy_tables import (
     Table,
 )
 from fedcox.privacy.policy_toml import policy_text
+from fedcox.toml_file import parse_toml, read_toml
 
 TABLES: dict[str, type[Table]] = {
     "cohort": CohortLimits,
@@ -67,31 +67,13 @@ class Policy(Table):
     @classmethod
     def read(cls, path: str | Path) -> Policy:
         """Read a policy file (TOML, UTF-8)."""
-        file = Path(path)
-        try:
-            text = file.read_bytes().decode("utf-8-sig")
-        except FileNotFoundError:
-            raise PolicyError(f"{file}: there is no such policy file.") from None
-        except IsADirectoryError:
-            raise PolicyError(f"{file}: this is a folder; a policy is one TOML file.") from None
-        except UnicodeDecodeError as error:
-            raise PolicyError(
-                f"{file}: this policy file is not UTF-8 text (byte {error.start + 1}).",
-                ["Save it with the encoding UTF-8."],
-            ) from None
-        except OSError as error:
-            raise PolicyError(
-                f"{file}: this policy file cannot be read: {error.strerror}."
-            ) from None
-        return cls.parse(text, source=str(file))
+        text = read_toml(path, kind="policy", error=PolicyError)
+        return cls.parse(text, source=str(Path(path)))
 
     @classmethod
     def parse(cls, text: str, *, source: str = "policy") -> Policy:
         """Read a policy from TOML text; `source` names it in errors."""
-        try:
-            tables = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise PolicyError(f"{source}: this is not valid TOML.", [f"{error}."]) from None
+        tables = parse_toml(text, source=source, error=PolicyError)
         try:
             return cls(**tables)
         except PolicyError as error:

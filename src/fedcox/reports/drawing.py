@@ -139,7 +139,8 @@ def png_bytes(picture: Picture, words: dict[str, str] | None = None) -> bytes:
     for name, text in (words or {}).items():
         about.add_text(name, text)
     kept = BytesIO()
-    picture.save(kept, format="PNG", pnginfo=about)
+    # Packing is most of the work of a map: half the time for a tenth more bytes.
+    picture.save(kept, format="PNG", pnginfo=about, compress_level=3)
     return kept.getvalue()
 
 

@@ -51,6 +51,7 @@ class HeatmapOptions:
     opacity: float = 0.62
     tiles: int = 8
     assume_mpp: float | None = None
+    deepzoom_tile_px: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,12 +109,18 @@ class HeatmapStep(AbstractStep):
             "opacity": self.options.opacity,
             "tiles": self.options.tiles,
             "assume_mpp": self.options.assume_mpp,
+            "deepzoom_tile_px": self.options.deepzoom_tile_px,
             "with_slide": int(slide.path is not None),
             "simulated": int(self.simulated),
         }
 
     def kept_settings(self, target: Path) -> Settings | None:
-        return picture_words(target).get(_MADE_FROM)
+        settings: Settings | None = picture_words(target).get(_MADE_FROM)
+        folder, name = target.parent.parent, target.stem
+        others = [geojson_file(folder, name), scores_file(folder, name)]
+        if settings is not None and settings.get("with_slide"):
+            others.append(gallery_file(folder, name))
+        return settings if all(path.exists() for path in others) else None
 
     def make(self, slide: SlideRow, work: Path, tick: Callable[[int], None]) -> int:
         name, opened, known = slide.slide_id, None, KnownSlide()
@@ -121,7 +128,7 @@ class HeatmapStep(AbstractStep):
             if slide.path is not None:
                 file = slide_file(slide)
                 opened = stack.enter_context(open_slide(file, self.options.assume_mpp))
-                known = KnownSlide(mpp=opened.mpp, size=opened.size)
+                known = KnownSlide(opened.mpp, opened.size, self.options.deepzoom_tile_px)
             tiles = self.score(name, known)
             scene = self._scene(tiles, opened)
             _write(geojson_file(work, name), tile_geojson(tiles, self.scale))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,11 +21,16 @@ class Fact:
 
 def page_html(template: str, content: Mapping[str, Any]) -> str:
     """The page as text. Everything placed on it is escaped: names come from files."""
-    environment = Environment(
+    return _templates().get_template(template).render(content)
+
+
+@cache
+def _templates() -> Environment:
+    """One for all pages of a process: to compile a template takes longer than to fill it."""
+    return Environment(
         loader=PackageLoader("fedcox.reports", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(content)

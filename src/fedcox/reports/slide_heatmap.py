@@ -203,7 +203,7 @@ def reading_lines(scene: HeatmapScene) -> list[str]:
     tiles, scale = scene.tiles, scene.scale
     lines = [
         f"Red speaks for a higher risk than the median tile of {scene.scale_words}, blue for a "
-        "lower one. Centre and limits are the same for every slide of this model."
+        "lower one. Centre and limits are the same for every slide."
     ]
     beyond = int((np.abs(tiles.scores - scale.centre) > scale.reach).sum())
     if beyond:

@@ -9,7 +9,7 @@ from fedcox.analysis.slide_training import SlideTraining
 
 
 def training_lines(training: SlideTraining, folder: Path) -> Iterator[str]:
-    """Counts and traffic, what to know, and who was left out; `folder` is where it lies."""
+    """Counts and traffic, and what to know; `folder` is where it lies."""
     record = training.network.record
     if record is None:
         return
@@ -22,7 +22,7 @@ def training_lines(training: SlideTraining, folder: Path) -> Iterator[str]:
         yield notice.text
     index = training.held_out_index
     if index is not None:
-        yield f"C-index on the held-out patients: {index:.3f} (true times, mean of slides)."
-    without = len(training.cohorts.patients_without_slide)
-    if without:
-        yield f"{without:,} patient(s) have no slide that can be used, and are left out."
+        yield (
+            f"C-index on the held-out patients: {index:.3f} (true times, mean of slides). They "
+            "also chose the epoch that is kept, so new patients may be ranked less well."
+        )

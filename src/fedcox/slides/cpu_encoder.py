@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Precision, Ready, Tiles
-from fedcox.slides.folded_resnet import FoldedResNet50
+from fedcox.slides.encoder import AbstractPending, Precision, Ready, Tiles
+from fedcox.slides.resnet_encoder import AbstractResNetEncoder
 from fedcox.slides.resnet_weights import ResNetWeights
 
 
-class CpuResNetEncoder(AbstractEncoder):
+class CpuResNetEncoder(AbstractResNetEncoder):
     """One batch at a time, over torch's threads."""
 
     def __init__(self, weights: ResNetWeights, name: str, precision: Precision) -> None:
-        self._weights, self._name, self._precision = weights, name, precision
-        self.notes = weights.notes
-        dtype = getattr(torch, precision)
-        self._network = FoldedResNet50(weights.tensors, torch.device("cpu"), dtype)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def sha256(self) -> str:
-        return self._weights.sha256
-
-    @property
-    def precision(self) -> str:
-        return self._precision
+        super().__init__(weights, name, precision, "cpu")
 
     def submit(self, tiles: Tiles) -> AbstractPending:
         return Ready(self._network(torch.from_numpy(tiles)).numpy())

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from fedcox.errors import InputError
-from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Features, Precision, Tiles
+from fedcox.slides.encoder import AbstractPending, Features, Precision, Tiles
 from fedcox.slides.folded_resnet import FoldedResNet50
+from fedcox.slides.resnet_encoder import AbstractResNetEncoder
 from fedcox.slides.resnet_weights import ResNetWeights
 
 _LANES = 2
@@ -67,35 +68,19 @@ class GraphedNetwork:
         self._graph.replay()
 
 
-class CudaResNetEncoder(AbstractEncoder):
+class CudaResNetEncoder(AbstractResNetEncoder):
     """Two batches under way: one is copied while the other is computed."""
 
     in_flight = _LANES
 
     def __init__(self, weights: ResNetWeights, name: str, precision: Precision) -> None:
-        self._weights, self._name, self._precision = weights, name, precision
-        self.notes = weights.notes
         # A choice of algorithms by stop watch could differ between two runs, and so the bits.
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
-        self._network = FoldedResNet50(
-            weights.tensors, torch.device("cuda"), getattr(torch, precision)
-        )
+        super().__init__(weights, name, precision, "cuda")
         self._copying = _stream()
         self._graphed: GraphedNetwork | None = None
         self._lanes: Iterator[_Lane] = iter(())
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def sha256(self) -> str:
-        return self._weights.sha256
-
-    @property
-    def precision(self) -> str:
-        return self._precision
 
     def submit(self, tiles: Tiles) -> AbstractPending:
         graphed = self._prepared(tiles.shape)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedcox.errors import InputError, SlideError, needs_extra
 from fedcox.slides.bag_file import BagFacts, kept_settings, read_bag, write_bag
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Features
+from fedcox.slides.mask_file import mask_settings
 from fedcox.slides.reader_process import Source
 from fedcox.slides.readers import SlideTiles, TileBatch, TileReaders, UnreadableSlide
 from fedcox.slides.step import (
@@ -31,6 +32,7 @@ from fedcox.slides.step import (
     Watch,
     slide_file,
 )
+from fedcox.slides.work_files import features_path, mask_path, tiles_path
 
 #: Slides whose files wait to be written; more would only fill the memory.
 _WAITING_TO_BE_WRITTEN = 2
@@ -47,13 +49,15 @@ class FeatureFiles(AbstractStepFiles):
         return "embed"
 
     def target(self, slide_id: str, work: Path) -> Path:
-        return work / "features" / f"{slide_id}.h5"
+        return features_path(slide_id, work)
 
     def settings(self, slide: SlideRow, work: Path) -> Settings:
+        tiles = tiles_of(slide, work).digest
         return {
             "encoder_sha256": self.encoder.sha256,
             "precision": self.encoder.precision,
-            "tiles": tiles_of(slide, work).digest,
+            # Tiles of another file give no features: none may be kept.
+            "tiles": None if is_replaced(slide, work) else tiles,
         }
 
     def kept_settings(self, target: Path) -> Settings | None:
@@ -102,7 +106,7 @@ class TiledSlide:
 
 def tiles_of(slide: SlideRow, work: Path) -> TiledSlide:
     """Where the slide's tiles are; SlideError where it has not been tiled."""
-    path = work / "tiles" / f"{slide.slide_id}.h5"
+    path = tiles_path(slide.slide_id, work)
     if not path.is_file():
         raise SlideError("The slide has no tiles yet.", ["Say: fedcox slides tile"])
     bag = read_bag(path)
@@ -112,6 +116,17 @@ def tiles_of(slide: SlideRow, work: Path) -> TiledSlide:
             f"{path.name} lacks the places or the size of its tiles.", ["Tile anew."]
         )
     return TiledSlide(bag.facts, bag.coords, bag.digest, side, micrometres / side)
+
+
+def is_replaced(slide: SlideRow, work: Path) -> bool:
+    """Whether the slide's file is another than that whose tissue was found, as its size tells.
+
+    A file that is gone was not replaced; without a mask nobody can tell.
+    """
+    if slide.path is None or not slide.path.exists():
+        return False
+    found = (mask_settings(mask_path(slide.slide_id, work)) or {}).get("slide_bytes")
+    return found is not None and found != slide.path.stat().st_size
 
 
 def _check(batch: int, readers: int) -> None:
@@ -190,7 +205,7 @@ class _Pipeline:
             if not self._run.begin(slide):
                 continue
             try:
-                source, tiles = slide_file(slide), tiles_of(slide, self._work)
+                source, tiles = _same_file(slide, self._work), tiles_of(slide, self._work)
                 settings = self._files.settings(slide, self._work)
             except SlideError as error:
                 self._run.fail(slide, error)
@@ -238,6 +253,16 @@ class _Pipeline:
 
     def _fail(self, slide_id: str, error: SlideError) -> None:
         self._run.fail(self._under_way.pop(slide_id).slide, error)
+
+
+def _same_file(slide: SlideRow, work: Path) -> Path:
+    """The slide's file; SlideError where its tissue was found on another one."""
+    if is_replaced(slide, work):
+        raise SlideError(
+            "The slide's file is not the one that its tissue was found on: its size differs.",
+            ["Say: fedcox slides segment, and fedcox slides tile"],
+        )
+    return slide_file(slide)
 
 
 def _slide_tiles(slide_id: str, path: Path, tiles: TiledSlide) -> SlideTiles:

@@ -42,6 +42,25 @@ def write_failures(
         time.sleep(0.05)
 
 
+def failures_beside(out: Path) -> Path:
+    """Where a command that writes `out` alone names what it left out."""
+    return out.with_name(f"{out.name.removesuffix('.csv')}-failures.csv")
+
+
+def write_failures_beside(
+    out: Path, step: str, slides: Mapping[str, str], patients: Mapping[str, str]
+) -> Path | None:
+    """Slides and patients with the reasons; with none, the file of an earlier run goes."""
+    path = failures_beside(out)
+    rows = [(name, step, reason) for name, reason in slides.items()]
+    rows += [("", step, f"Patient '{name}': {reason}") for name, reason in patients.items()]
+    if not rows:
+        path.unlink(missing_ok=True)
+        return None
+    _write(path, rows)
+    return path
+
+
 def read_failures(work: Path) -> list[tuple[str, str, str]]:
     """(slide_id, step, reason) of every slide that failed; none where no step has run."""
     try:

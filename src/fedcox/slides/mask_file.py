@@ -89,6 +89,21 @@ def read_mask(path: Path) -> tuple[SlideTissue, Settings]:
         ) from error
 
 
+def mask_settings(path: Path) -> Settings | None:
+    """The settings alone, without the pixels; None where no mask of ours is there."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise needs_extra("pillow", "slides") from error
+
+    try:
+        with Image.open(path) as image:
+            settings: Settings = json.loads(image.info[SCHEMA])
+    except (OSError, UnidentifiedImageError, KeyError, TypeError, ValueError, SyntaxError):
+        return None
+    return settings
+
+
 def write_outlines(path: Path, tissue: SlideTissue) -> None:
     """GeoJSON of annotations: polygons in level-0 pixels, as QuPath imports them."""
     width, height = tissue.size

@@ -16,12 +16,12 @@ class KnownSlide:
 
     `mpp` is the resolution of level 0 in micrometres per pixel and `size` its width and height
     in pixels. `deepzoom_tile_px` is the size of tiles that are named by their place in a deep
-    zoom pyramid: 224 for most encoders, 256 for some.
+    zoom pyramid, which their file does not tell: 224 for most encoders, 256 for some.
     """
 
     mpp: float | None = None
     size: tuple[int, int] | None = None
-    deepzoom_tile_px: int = 224
+    deepzoom_tile_px: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ from fedcox.slides.bag_reader import feature_path, open_bag
 from fedcox.slides.opened_bag import KnownSlide, OpenedBag
 from fedcox.slides.reduction import Reducer
 from fedcox.slides.step import AbstractStep, Settings, SlideRow
-
-FOLDER = "reduced"
+from fedcox.slides.work_files import reduced_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,18 +33,22 @@ class ReduceStep(AbstractStep):
         return "reduce"
 
     def target(self, slide_id: str, work: Path) -> Path:
-        return work / FOLDER / f"{slide_id}.h5"
+        return reduced_path(slide_id, work)
 
     def settings(self, slide: SlideRow, work: Path) -> Settings:
-        if slide.slide_id not in self.bags:
-            raise SlideError(self.faults.get(slide.slide_id, "It has no features."))
-        digest = self.bags[slide.slide_id].digest
+        bag = self.bags.get(slide.slide_id)
+        if bag is None:
+            feature_path(self.folder, slide.slide_id)  # SlideError where it has none
+        # Features that cannot be used have no digest: what was made of others is not kept.
+        digest = None if bag is None else bag.digest
         return {"reducer": self.reducer.sha256, "features": digest}
 
     def kept_settings(self, target: Path) -> Settings | None:
         return kept_settings(target)
 
     def make(self, slide: SlideRow, work: Path, tick: Callable[[int], None]) -> int:
+        if slide.slide_id not in self.bags:
+            raise SlideError(self.faults[slide.slide_id])
         bag = self._with_places(slide)
         reduced = self.reducer.apply(bag.features.read())
         facts = replace(

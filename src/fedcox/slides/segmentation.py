@@ -19,6 +19,7 @@ from fedcox.slides.slide import Pixels, open_slide, tells_mpp
 from fedcox.slides.step import AbstractStep, Settings, SlideRow, slide_file
 from fedcox.slides.tissue import AbstractTissueFinder, OtsuTissue, without_specks_and_holes
 from fedcox.slides.whole_file import whole_file
+from fedcox.slides.work_files import mask_path
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,10 @@ class Segmentation(AbstractStep):
 
     def settings(self, slide: SlideRow, work: Path) -> Settings:
         file = slide_file(slide)
-        assumed = self.assume_mpp is not None and not tells_mpp(file)
+        try:
+            assumed = self.assume_mpp is not None and not tells_mpp(file)
+        except SlideError:
+            return {}  # no mask has these: finding its tissue will say what is wrong
         return {
             "schema": SCHEMA,
             **self.finder.settings,
@@ -101,11 +105,6 @@ class Segmentation(AbstractStep):
                 )
             region = Region(clean, mpp / slide.mpp)
             return picture, SlideTissue(region, slide.size, slide.mpp)
-
-
-def mask_path(slide_id: str, work: Path) -> Path:
-    """Where the mask of a slide lies in a working folder."""
-    return work / "masks" / f"{slide_id}.png"
 
 
 def _overview_path(mask: Path) -> Path:

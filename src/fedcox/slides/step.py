@@ -2,7 +2,9 @@
 
 A step makes one file per slide. A file that is there, opens, and was made with the same
 settings is kept; any other is made anew. A slide that cannot be used is named in failures.csv,
-and the others go on.
+and the others go on; what was made of it before, in this step and in later ones, is removed,
+since nothing may go on with it. Where nobody can tell what its file should depend on, since the
+slide or what an earlier step makes is away, it keeps what it has.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Literal, Protocol, TypeAlias
 from fedcox.errors import SlideError
 from fedcox.slides.claim import claimed
 from fedcox.slides.failures import reason_of, write_failures
+from fedcox.slides.work_files import made_after
 
 Settings: TypeAlias = Mapping[str, str | int | float | None]
 """What a slide's file depends on; written into it as JSON, and compared."""
@@ -47,7 +50,10 @@ class AbstractStepFiles(ABC):
 
     @abstractmethod
     def settings(self, slide: SlideRow, work: Path) -> Settings:
-        """What the file depends on: options, and the digest of the file before it."""
+        """What the file depends on: options, and the digest of the file before it.
+
+        SlideError where the slide lacks what it takes to begin.
+        """
 
     @abstractmethod
     def kept_settings(self, target: Path) -> Settings | None:
@@ -154,7 +160,7 @@ class StepRun:
         self._claims: dict[str, ExitStack] = {}
 
     def is_kept(self, slide: SlideRow) -> bool:
-        """Nothing is to be done: it was before, or it lacks what it takes to begin."""
+        """Nothing is to be done: it was before, or the slide lacks what it takes to begin."""
         try:
             wanted = self._step.settings(slide, self._work)
         except SlideError as error:
@@ -195,10 +201,10 @@ class StepRun:
 
     def fail(self, slide: SlideRow, error: SlideError) -> None:
         """The slide cannot be used; the others go on."""
-        # What is there was made with other settings: nothing may go on with it.
-        self._target(slide).unlink(missing_ok=True)
+        removed = self._remove(slide)
         self._tiles.pop(slide.slide_id, None)
-        self._failed[slide.slide_id] = reason_of(error)
+        told = f" (Removed, since made of it before: {', '.join(removed)}.)" if removed else ""
+        self._failed[slide.slide_id] = reason_of(error) + told
         self._settle(slide, "failed")
 
     def close(self) -> None:
@@ -219,6 +225,18 @@ class StepRun:
             tiles=sum(self._tiles.values()),
             seconds=monotonic() - self._begun,
         )
+
+    def _remove(self, slide: SlideRow) -> list[str]:
+        """Delete what is there of the slide, of other settings or another file; tell its names.
+
+        The own file goes last: where a process is killed in between, it begins with it again.
+        """
+        own = self._target(slide)
+        there = [*made_after(self._step.name, slide.slide_id, self._work)]
+        there += [own] if own.exists() else []
+        for path in there:
+            path.unlink(missing_ok=True)
+        return [path.relative_to(self._work).as_posix() for path in there]
 
     def _those(self, which: str) -> tuple[str, ...]:
         return tuple(slide for slide, became in self._became.items() if became == which)

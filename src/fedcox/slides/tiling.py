@@ -9,9 +9,9 @@ from pathlib import Path
 from fedcox.errors import InputError, SlideError
 from fedcox.slides.bag_file import BagFacts, kept_settings, write_bag
 from fedcox.slides.mask_file import SlideTissue, read_mask
-from fedcox.slides.segmentation import mask_path
 from fedcox.slides.step import AbstractStep, Settings, SlideRow
 from fedcox.slides.tiles import draw_tiles, tile_grid
+from fedcox.slides.work_files import mask_path, tiles_path
 
 # A level that is a little coarser than asked for is what a scanner calls the same: 0.5 may be
 # 0.5021 in its file.
@@ -101,8 +101,3 @@ class Tiling(AbstractStep):
             "seed": self.seed,
             "tissue_sha256": tissue.digest,
         }
-
-
-def tiles_path(slide_id: str, work: Path) -> Path:
-    """Where the tiles of a slide lie in a working folder."""
-    return work / "tiles" / f"{slide_id}.h5"

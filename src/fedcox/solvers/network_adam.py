@@ -6,7 +6,9 @@ of it. Only the coordinator moves the parameters.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -15,17 +17,15 @@ from fedcox.errors import InputError
 from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut
 from fedcox.federation.queries.network_gradient import NetworkGradientAt
 from fedcox.federation.query import Federation
-from fedcox.solvers.early_stopping import best_epoch, is_over
+from fedcox.solvers.network_epochs import AbstractTraining, Epochs
 from fedcox.solvers.network_solver import (
     AbstractNetworkSolver,
     Checkpoint,
-    EpochLoss,
     NetworkProblem,
     NetworkSolution,
     NetworkStep,
     NetworkWatcher,
     Point,
-    TrainingState,
     check_finite,
     held_out,
     validation_loss,
@@ -85,18 +85,9 @@ class NetworkAdam(AbstractNetworkSolver):
     ) -> NetworkSolution:
         held = held_out(self.validation, problem)
         batches = _Batches.of(self, problem, held)
-        state = None if checkpoint is None else checkpoint.load()
-        search = _Search(problem, state)
-        while not is_over(search.epochs, self.epochs, self.patience):
-            epoch = len(search.epochs) + 1
-            loss = search.train(federation, batches, epoch, self.learning_rate, watch)
-            here = search.point
-            validation = validation_loss(federation, problem.setting, here, held)
-            search.close(EpochLoss(epoch, loss, validation))
-            watch(search.epochs[-1])
-            if checkpoint is not None:
-                checkpoint.save(search.state)
-        return search.solution
+        training = _Training(federation, problem, batches, self.learning_rate, watch)
+        validate = partial(validation_loss, federation, problem.setting, held)
+        return Epochs(self.epochs, self.patience, validate).of(training, watch, checkpoint)
 
 
 @dataclass(frozen=True)
@@ -162,7 +153,7 @@ class _Batches:
 class _ResumableAdam(AdamDescent):
     """Adam whose memory of earlier gradients can be kept and taken up again."""
 
-    def resume(self, arrays: dict[str, FloatArray]) -> None:
+    def resume(self, arrays: Mapping[str, FloatArray]) -> None:
         self._first[:], self._second[:] = arrays["first"], arrays["second"]
         self._steps = int(arrays["steps"][0])
 
@@ -172,65 +163,61 @@ class _ResumableAdam(AdamDescent):
         return {"first": self._first.copy(), "second": self._second.copy(), "steps": steps}
 
 
-class _Search:
+class _Training(AbstractTraining):
     """Where training is: one vector (θ, α), Adam's memory, the best so far."""
 
-    def __init__(self, problem: NetworkProblem, state: TrainingState | None) -> None:
-        self._problem, self._split = problem, problem.theta.size
+    def __init__(
+        self,
+        federation: Federation,
+        problem: NetworkProblem,
+        batches: _Batches,
+        rate: float,
+        watch: NetworkWatcher,
+    ) -> None:
+        self._federation, self._setting = federation, problem.setting
+        self._batches, self._rate, self._watch = batches, rate, watch
+        self._split = problem.theta.size
         self._point = np.concatenate([problem.theta, problem.alpha])
         self._gradient = np.empty_like(self._point)
         self._adam = _ResumableAdam(self._point.size)
         self._best = self._point.copy()
-        self.epochs: tuple[EpochLoss, ...] = ()
-        if state is not None:
-            self._point[:], self._best[:] = state.arrays["point"], state.arrays["best"]
-            self._adam.resume(dict(state.arrays))
-            self.epochs = state.epochs
 
     @property
     def point(self) -> Point:
-        """θ and α as they are now; later steps do not change them."""
-        return self._parts(self._point.copy())
+        return self._parts(self._point)
 
-    def _parts(self, point: FloatArray) -> Point:
-        return point[: self._split], point[self._split :]
+    @property
+    def best(self) -> Point:
+        return self._parts(self._best)
 
-    def train(
-        self,
-        federation: Federation,
-        batches: _Batches,
-        epoch: int,
-        rate: float,
-        watch: NetworkWatcher,
-    ) -> float:
-        """One epoch; gives the loss per patient over it."""
+    def _parts(self, vector: FloatArray) -> Point:
+        """Of a copy: the vector itself is moved by later steps."""
+        copied = vector.copy()
+        return copied[: self._split], copied[self._split :]
+
+    def train(self, epoch: int) -> float:
         total = 0.0
-        gradient, split = self._gradient, self._split
+        batches, gradient, split = self._batches, self._gradient, self._split
         for index in range(batches.steps):
             step = batches.at(epoch, index)
-            query = NetworkGradientAt(self._problem.setting, *self.point, step.batch)
-            summed = federation.ask(query)
+            query = NetworkGradientAt(self._setting, *self.point, step.batch)
+            summed = self._federation.ask(query)
             np.divide(summed.theta, step.size, out=gradient[:split])
             np.divide(summed.alpha, step.size, out=gradient[split:])
             check_finite(summed.loss + float(gradient.sum()), epoch)
-            self._adam.step(self._point, gradient, rate)
+            self._adam.step(self._point, gradient, self._rate)
             total += summed.loss
             loss = summed.loss / step.size * batches.sizes_per_patient
-            watch(NetworkStep(epoch, index + 1, batches.steps, loss))
+            self._watch(NetworkStep(epoch, index + 1, batches.steps, loss))
         return total / batches.patients
 
-    def close(self, epoch: EpochLoss) -> None:
-        self.epochs = (*self.epochs, epoch)
-        if best_epoch(self.epochs) == epoch.epoch:
-            self._best[:] = self._point
+    def keep(self) -> None:
+        self._best[:] = self._point
 
     @property
-    def state(self) -> TrainingState:
-        arrays = {"point": self._point.copy(), "best": self._best.copy(), **self._adam.memory}
-        return TrainingState(arrays, self.epochs)
+    def arrays(self) -> dict[str, FloatArray]:
+        return {"point": self._point.copy(), "best": self._best.copy(), **self._adam.memory}
 
-    @property
-    def solution(self) -> NetworkSolution:
-        return NetworkSolution(
-            *self._parts(self._best.copy()), self.epochs, best_epoch(self.epochs)
-        )
+    def resume(self, arrays: Mapping[str, FloatArray]) -> None:
+        self._point[:], self._best[:] = arrays["point"], arrays["best"]
+        self._adam.resume(arrays)

@@ -6,29 +6,32 @@ of their own ways is not the way of all patients together (McMahan et al. 2017).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from fedcox.errors import InputError
 from fedcox.federation.queries.network_steps import NetworkSteps, NetworkTraining
 from fedcox.federation.query import Federation
-from fedcox.solvers.early_stopping import best_epoch, is_over
+from fedcox.solvers.network_epochs import AbstractTraining, Epochs
 from fedcox.solvers.network_solver import (
     AbstractNetworkSolver,
     Checkpoint,
-    EpochLoss,
     NetworkProblem,
     NetworkSolution,
     NetworkWatcher,
     Point,
-    TrainingState,
     check_finite,
     held_out,
     validation_loss,
 )
 from fedcox.solvers.training_choices import not_among, not_counts, not_positive, not_within
+from fedcox.survival.cohort import FloatArray
 from fedcox.survival.descent import DescentName
+
+_ARRAYS = "theta", "alpha", "best_theta", "best_alpha"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class NetworkAveraging(AbstractNetworkSolver):
         checkpoint: Checkpoint | None = None,
     ) -> NetworkSolution:
         held = held_out(self.validation, problem)
-        training = NetworkTraining(
+        agreed = NetworkTraining(
             problem.setting,
             self.descent,
             self.local_epochs,
@@ -75,35 +78,47 @@ class NetworkAveraging(AbstractNetworkSolver):
             held,
             problem.seed,
         )
-        kept = None if checkpoint is None else checkpoint.load()
-        state = _start(problem) if kept is None else kept
-        while not is_over(state.epochs, self.rounds, self.patience):
-            number = len(state.epochs) + 1
-            here = state.arrays["theta"], state.arrays["alpha"]
-            ends = federation.ask(NetworkSteps(training, *here, self.learning_rate, number))
-            check_finite(ends.loss + float(ends.theta.sum() + ends.alpha.sum()), number)
-            there = ends.theta / ends.patients, ends.alpha / ends.patients
-            validation = validation_loss(federation, problem.setting, there, held)
-            done = (*state.epochs, EpochLoss(number, ends.loss / ends.patients, validation))
-            best = there
-            if best_epoch(done) != number:
-                best = state.arrays["best_theta"], state.arrays["best_alpha"]
-            state = _state(there, best, done)
-            watch(done[-1])
-            if checkpoint is not None:
-                checkpoint.save(state)
-        arrays = state.arrays
-        return NetworkSolution(
-            arrays["best_theta"], arrays["best_alpha"], state.epochs, best_epoch(state.epochs)
-        )
+        training = _Training(federation, problem, agreed, self.learning_rate)
+        validate = partial(validation_loss, federation, problem.setting, held)
+        return Epochs(self.rounds, self.patience, validate).of(training, watch, checkpoint)
 
 
-def _start(problem: NetworkProblem) -> TrainingState:
-    here = np.array(problem.theta), np.array(problem.alpha)
-    return _state(here, here, ())
+class _Training(AbstractTraining):
+    """Where training is: θ and α, and the best so far."""
 
+    def __init__(
+        self,
+        federation: Federation,
+        problem: NetworkProblem,
+        agreed: NetworkTraining,
+        rate: float,
+    ) -> None:
+        self._federation, self._agreed, self._rate = federation, agreed, rate
+        self._point: Point = np.array(problem.theta), np.array(problem.alpha)
+        self._best = self._point
 
-def _state(here: Point, best: Point, epochs: tuple[EpochLoss, ...]) -> TrainingState:
-    names = "theta", "alpha", "best_theta", "best_alpha"
-    arrays = dict(zip(names, (*here, *best), strict=True))
-    return TrainingState(arrays, epochs)
+    @property
+    def point(self) -> Point:
+        return self._point
+
+    @property
+    def best(self) -> Point:
+        return self._best
+
+    def train(self, epoch: int) -> float:
+        query = NetworkSteps(self._agreed, *self._point, self._rate, epoch)
+        ends = self._federation.ask(query)
+        check_finite(ends.loss + float(ends.theta.sum() + ends.alpha.sum()), epoch)
+        self._point = ends.theta / ends.patients, ends.alpha / ends.patients
+        return ends.loss / ends.patients
+
+    def keep(self) -> None:
+        self._best = self._point
+
+    @property
+    def arrays(self) -> dict[str, FloatArray]:
+        return dict(zip(_ARRAYS, (*self._point, *self._best), strict=True))
+
+    def resume(self, arrays: Mapping[str, FloatArray]) -> None:
+        theta, alpha, best_theta, best_alpha = (arrays[name] for name in _ARRAYS)
+        self._point, self._best = (theta, alpha), (best_theta, best_alpha)

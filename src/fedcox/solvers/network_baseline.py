@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcox.errors import InputError
 from fedcox.federation.batch import PatientBatch
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
@@ -43,6 +44,11 @@ def refitted_baseline(
     here, factor = np.array(alpha), np.array([slope])
     for _ in range(_ROUNDS):
         found = loss(federation, here.copy(), factor, Detail.DIAGONAL)
+        if not np.isfinite(found.loss):
+            raise InputError(
+                "The training left all bounds in its last steps: some risks are no numbers.",
+                ["Take a smaller learning_rate, or look for features that are far too large."],
+            )
         curvature = full_curvature(found).alpha
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             step = np.where(found.alpha == 0.0, 0.0, found.alpha / curvature)
@@ -57,14 +63,15 @@ def rescaled_baseline(
     federation: Federation, setting: NetworkSetting, theta: FloatArray, alpha: FloatArray
 ) -> tuple[FloatArray, float]:
     """α, and the factor of all risks that goes best with it, without weights."""
-    start = refitted_baseline(federation, setting, theta, alpha)
-    loss, one, none = _ScoredLoss(setting, theta), np.ones(1), np.zeros(1)
-    found = Newton().minimise(federation, Problem(loss, start, one, none, 1, 1.0))
+    # From one curve for all: risks of a training that went astray may be of any size, and
+    # hazards that are all zero or one have no curvature to go by.
+    start = refitted_baseline(federation, setting, theta, alpha, 0.0)
+    loss, none = _ScoredLoss(setting, theta), np.zeros(1)
+    found = Newton().minimise(federation, Problem(loss, start, none, none, 1, 1.0))
     slope = float(found.beta[0])
     if np.isfinite(slope) and slope > 0.0:
         return found.alpha, slope
-    # Risks that say nothing, or the contrary, on these very patients: one curve for all.
-    return refitted_baseline(federation, setting, theta, start, 0.0), 0.0
+    return start, 0.0  # risks that say nothing, or the contrary, on these very patients
 
 
 @dataclass(frozen=True, eq=False)

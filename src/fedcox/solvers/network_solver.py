@@ -119,8 +119,8 @@ def held_out(share: float, problem: NetworkProblem) -> HeldOut | None:
 def validation_loss(
     federation: Federation,
     setting: NetworkSetting,
-    point: Point,
     held: HeldOut | None,
+    point: Point,
 ) -> float | None:
     """Loss per held-out patient at (θ, α): one round; None without such patients."""
     if held is None:

@@ -17,6 +17,7 @@ from fedcox.federation.query import Federation
 from fedcox.privacy.accountant import noise_multiplier_for
 from fedcox.privacy.release import GaussianRelease
 from fedcox.solvers.cooling import cooled
+from fedcox.solvers.fewest_centers import fewest_centers
 from fedcox.solvers.network_solver import (
     AbstractNetworkSolver,
     Checkpoint,
@@ -112,8 +113,3 @@ class PrivateNetwork(AbstractNetworkSolver):
             watch(NetworkStep(1, number, self.steps, math.nan))
         epochs = (EpochLoss(1, math.nan),)
         return NetworkSolution(point[:split], point[split:], epochs, best=1)
-
-
-def fewest_centers(federation: Federation) -> int | None:
-    """The fewest that a sum under masks can have; None where every reply is seen."""
-    return None if federation.shows_centers else max(3, len(federation.names) // 2 + 1)

@@ -30,6 +30,13 @@ class ClippedMoments:
     totals: FloatArray  # (columns,)
     squares: FloatArray  # (columns,)
 
+    def __add__(self, other: ClippedMoments) -> ClippedMoments:
+        return ClippedMoments(
+            self.patients + other.patients,
+            self.totals + other.totals,
+            self.squares + other.squares,
+        )
+
     def scaling(self, public: Scaling, noise: float) -> Scaling:
         """The covariates' own mean and spread, as far as they can be seen through the noise.
 

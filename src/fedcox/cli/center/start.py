@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from fedcox.deployment.approval import Approvals, Request
     from fedcox.deployment.center_folder import CenterFolder
+    from fedcox.deployment.hospital_desk import CenterSettings
 
 _PAUSE = 0.5
 
@@ -53,15 +54,23 @@ def start(
     """
     from rich.console import Console
 
-    from fedcox.deployment import client, processes
     from fedcox.deployment.approval import Approvals
     from fedcox.deployment.center_folder import CenterFolder
-    from fedcox.deployment.center_start import prepare, validity
-    from fedcox.errors import DeploymentError
+    from fedcox.deployment.center_start import prepare
 
     home = CenterFolder.read(folder)
     settings = prepare(home, data, policy, approve or [])
     console = Console(highlight=False, soft_wrap=True)
+    _greet(home, console)
+    watched = _Watched(home, Approvals(home.pending, home.approved), console, folder)
+    _attend(home, settings, watched, console)
+
+
+def _greet(home: CenterFolder, console: Console) -> None:
+    """Whether the coordinator is there, and how long this center's kit is valid."""
+    from fedcox.deployment import client
+    from fedcox.deployment.center_start import validity
+
     away = client.why_not_connected(home)
     console.print(
         f"{home.name} connects to {home.host}:{home.port}. Ctrl-C ends it."
@@ -69,7 +78,15 @@ def start(
         else f"{home.name} waits for the coordinator: {away}. It is tried again until Ctrl-C."
     )
     console.print(validity(home))
-    watched = _Watched(home, Approvals(home.pending, home.approved), console, folder)
+
+
+def _attend(
+    home: CenterFolder, settings: CenterSettings, watched: _Watched, console: Console
+) -> None:
+    """Answer until Ctrl-C; an end for any other reason is an error."""
+    from fedcox.deployment import client, processes
+    from fedcox.errors import DeploymentError
+
     forgotten = client.ForgottenJobs(home)
     process = client.run(home, settings)
     try:

@@ -48,7 +48,9 @@ def run(
     pings: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, help="Empty rounds first, to see how long the line takes."
+            metavar="N",
+            min=0,
+            help="Empty rounds before and after the study, to see how long the line takes.",
         ),
     ] = 0,
 ) -> None:

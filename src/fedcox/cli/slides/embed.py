@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedcox.cli.slides.options import ManifestFile, WorkFolder
+
+if TYPE_CHECKING:
+    from fedcox.slides.encoder import AbstractEncoder
 
 
 class DeviceName(StrEnum):
@@ -25,56 +28,61 @@ class PrecisionName(StrEnum):
     bfloat16 = "bfloat16"
 
 
+WeightsFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Weights of ResNet-50 under torchvision's names (.pth or .safetensors).",
+    ),
+]
+OnnxFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Any encoder as an ONNX file: tiles × 3 × height × width, normalised as for "
+        "ImageNet, to tiles × features.",
+    ),
+]
+UntrainedSeed = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SEED",
+        min=0,
+        help="ResNet-50 with random weights: for simulated slides only.",
+    ),
+]
+NetworkDevice = Annotated[DeviceName, typer.Option(help="Where the network runs.")]
+NetworkPrecision = Annotated[
+    PrecisionName | None,
+    typer.Option(
+        help="Of ResNet-50. Default: bfloat16 on CUDA and on processors that have it."
+    ),
+]
+TilesAtOnce = Annotated[
+    int | None,
+    typer.Option(metavar="TILES", min=1, help="Tiles at once. Default: 256 on CUDA, else 32."),
+]
+ReaderProcesses = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Processes that read slides; 0 reads in this one. Default: all cores but one "
+        "on CUDA, else 1.",
+    ),
+]
+
+
 def embed(
     manifest: ManifestFile,
     work: WorkFolder,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Weights of ResNet-50 under torchvision's names (.pth or .safetensors).",
-        ),
-    ] = None,
-    onnx: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Any encoder as an ONNX file: tiles × 3 × height × width, normalised as for "
-            "ImageNet, to tiles × features.",
-        ),
-    ] = None,
-    untrained: Annotated[
-        int | None,
-        typer.Option(
-            metavar="SEED",
-            min=0,
-            help="ResNet-50 with random weights: for simulated slides only.",
-        ),
-    ] = None,
-    device: Annotated[
-        DeviceName, typer.Option(help="Where the network runs.")
-    ] = DeviceName.cpu,
-    precision: Annotated[
-        PrecisionName | None,
-        typer.Option(
-            help="Of ResNet-50. Default: bfloat16 on CUDA and on processors that have it."
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            metavar="TILES", min=1, help="Tiles at once. Default: 256 on CUDA, else 32."
-        ),
-    ] = None,
-    readers: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Processes that read slides; 0 reads in this one. Default: all cores but one "
-            "on CUDA, else 1.",
-        ),
-    ] = None,
+    weights: WeightsFile = None,
+    onnx: OnnxFile = None,
+    untrained: UntrainedSeed = None,
+    device: NetworkDevice = DeviceName.cpu,
+    precision: NetworkPrecision = None,
+    batch: TilesAtOnce = None,
+    readers: ReaderProcesses = None,
 ) -> None:
     """Turn the tiles of every slide into features, one file per slide in WORK/features.
 
@@ -96,13 +104,7 @@ def embed(
         device=device.value,
         precision=precision.value if precision else None,
     )
-    for note in encoder.notes:
-        typer.echo(note)
-    if untrained is not None:
-        typer.echo(
-            f"The encoder is {encoder.name}: its features mean something on simulated slides "
-            "only."
-        )
+    _tell(encoder, untrained=untrained is not None)
     with step_display("embedding") as watch:
         outcome = embed_slides(
             slides,
@@ -113,3 +115,14 @@ def embed(
             watch=watch,
         )
     tell_outcome(outcome, work, "features")
+
+
+def _tell(encoder: AbstractEncoder, *, untrained: bool) -> None:
+    """What to know of the encoder before it is at work."""
+    for note in encoder.notes:
+        typer.echo(note)
+    if untrained:
+        typer.echo(
+            f"The encoder is {encoder.name}: its features mean something on simulated slides "
+            "only."
+        )

@@ -14,6 +14,9 @@ ManifestFile = Annotated[
         help="One line per slide: slide_id, patient_id, center, path (from this folder).",
     ),
 ]
+ModelFolder = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="The folder that `fedcox slides train` wrote.")
+]
 WorkFolder = Annotated[
     Path,
     typer.Option(

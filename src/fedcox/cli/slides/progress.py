@@ -6,7 +6,7 @@ A bar where somebody looks; where not, such as in a log file, a line now and the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,6 +90,23 @@ def duration_text(seconds: float) -> str:
     """`1:02:03`."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def tell_left_out(
+    out: Path, step: str, slides: Mapping[str, str], patients: Mapping[str, str]
+) -> None:
+    """Who is not in `out`, with the reason, here and in a file beside it; then status 1."""
+    from fedcox.slides.failures import write_failures_beside
+
+    path = write_failures_beside(out, step, slides, patients)
+    if path is None:
+        return
+    for slide_id, reason in slides.items():
+        typer.echo(f"{slide_id}: left out. {reason}", err=True)
+    if patients:
+        typer.echo(f"{len(patients):,} patient(s) left out.", err=True)
+    typer.echo(f"{path} says who was left out, and why.", err=True)
+    raise typer.Exit(1)
 
 
 def tell_outcome(outcome: StepOutcome, work: Path, folder: str) -> None:

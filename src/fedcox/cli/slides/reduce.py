@@ -12,51 +12,55 @@ from fedcox.cli.slides.options import ManifestFile, WorkFolder
 from fedcox.cli.slides.progress import step_display, tell_outcome
 
 if TYPE_CHECKING:
-    from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.reduction import Reducer
+    from fedcox.analysis.reducer_choice import ChosenReducer
+
+Size = Annotated[int, typer.Option(min=1, help="Features that are left for each tile.")]
+Method = Annotated[
+    Literal["pca", "adam"],
+    typer.Option(
+        help="pca: the best linear reduction, from sums of the centers. adam: the paper's "
+        "autoencoder, trained on 100,000 tiles in one place."
+    ),
+]
+FittedPatients = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.csv",
+        help="Fit on these patients only (a column patient_id): those of the training "
+        "folds. All slides are reduced.",
+    ),
+]
+FeaturesFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Features of CLAM, TRIDENT, STAMP, slideflow, Owkin or FLamby. Default: "
+        "WORK/features.",
+    ),
+]
+GivenReducer = Annotated[
+    Path | None,
+    typer.Option(
+        "--reducer",
+        metavar="FILE",
+        help="Fit nothing: reduce by this one, of the slides that a model was trained on.",
+    ),
+]
+Whiten = Annotated[
+    bool,
+    typer.Option("--whiten", help="Divide every feature that is left by its size."),
+]
 
 
 def reduce(
     manifest: ManifestFile,
     work: WorkFolder,
-    size: Annotated[
-        int, typer.Option(min=1, help="Features that are left for each tile.")
-    ] = 256,
-    method: Annotated[
-        Literal["pca", "adam"],
-        typer.Option(
-            help="pca: the best linear reduction, from sums of the centers. adam: the paper's "
-            "autoencoder, trained on 100,000 tiles in one place."
-        ),
-    ] = "pca",
-    patients: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.csv",
-            help="Fit on these patients only (a column patient_id): those of the training "
-            "folds. All slides are reduced.",
-        ),
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Features of CLAM, TRIDENT, STAMP, slideflow, Owkin or FLamby. Default: "
-            "WORK/features.",
-        ),
-    ] = None,
-    given: Annotated[
-        Path | None,
-        typer.Option(
-            "--reducer",
-            metavar="FILE",
-            help="Fit nothing: reduce by this one, of the slides that a model was trained on.",
-        ),
-    ] = None,
-    whiten: Annotated[
-        bool,
-        typer.Option("--whiten", help="Divide every feature that is left by its size."),
-    ] = False,
+    size: Size = 256,
+    method: Method = "pca",
+    patients: FittedPatients = None,
+    features: FeaturesFolder = None,
+    given: GivenReducer = None,
+    whiten: Whiten = False,
     seed: Annotated[int, typer.Option(min=0, help="For the tiles and weights of adam.")] = 0,
 ) -> None:
     """Reduce the features of every tile, by a map that is fitted on all centers' tiles.
@@ -68,63 +72,38 @@ def reduce(
 
     Example: fedcox slides reduce slides.csv --work work --size 256 --patients training.csv
     """
-    from fedcox.analysis.reducer_fit import ReducerFit, given_reducer, reducer_for
+    from fedcox.analysis.reducer_choice import ReducerChoice
+    from fedcox.analysis.reducer_fit import ReducerFit
     from fedcox.analysis.slide_cohorts import opened_bags
-    from fedcox.errors import InputError
     from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.reduction_step import FOLDER, ReduceStep
+    from fedcox.slides.reduction_step import ReduceStep
     from fedcox.slides.step import run_step
+    from fedcox.slides.work_files import REDUCED
 
-    if given is not None and (patients is not None or whiten):
-        raise InputError("--reducer is fitted already; leave out --patients and --whiten.")
+    choice = ReducerChoice(ReducerFit(size, method, whiten, seed), patients, given)
     listed = SlideManifest.read(manifest)
-    training = listed if patients is None else _of_patients(listed, patients)
+    training = choice.training(listed)
     folder = features or work / "features"
-    target = work / "reducer.safetensors"
     with progress_bar() as progress:
         task = progress.add_task("opening features", total=None)
+
+        def told(words: str, done: int, total: int) -> None:
+            progress.update(task, description=words, completed=done, total=total or None)
+
         opened = opened_bags(listed.slides, folder)
-        if given is not None:
-            target, reducer, kept = given, given_reducer(given, opened), True
-        else:
-            reducer, kept = reducer_for(
-                target,
-                training.slides,
-                opened,
-                ReducerFit(size, method, whiten, seed),
-                lambda words, done, total: progress.update(
-                    task, description=words, completed=done, total=total or None
-                ),
-            )
-    typer.echo(_told(reducer, target, kept=kept))
+        chosen = choice.reducer(work / "reducer.safetensors", training, opened, told)
+    typer.echo(_line(chosen))
     with step_display("reducing") as watch:
-        step = ReduceStep(reducer, opened.bags, opened.faults, folder)
+        step = ReduceStep(chosen.reducer, opened.bags, opened.faults, folder)
         outcome = run_step(step, listed.slides, work, watch)
-    tell_outcome(outcome, work, FOLDER)
+    tell_outcome(outcome, work, REDUCED)
 
 
-def _of_patients(listed: SlideManifest, path: Path) -> SlideManifest:
-    """The slides of the patients that a file names; every one of them must have a slide."""
-    from fedcox.errors import CohortError
-    from fedcox.slides.patient_table import read_patient_names
-
-    names = read_patient_names(path)
-    without = len(names - set(listed.patients))
-    if without:
-        raise CohortError(
-            f"Cannot fit on the patients in {path}.",
-            [
-                f"{without} of {len(names)} patients have no slide in the manifest. Leave them "
-                "out, or write their patient_id as the manifest does."
-            ],
-        )
-    return listed.of_patients(names)
-
-
-def _told(reducer: Reducer, target: Path, *, kept: bool) -> str:
-    facts = reducer.facts
+def _line(chosen: ChosenReducer) -> str:
+    reducer, facts = chosen.reducer, chosen.reducer.facts
     return (
-        f"{target}: {reducer.features:,} features to {reducer.size:,} "
-        f"({'kept from before' if kept else 'fitted'}: {facts.method}, {facts.patients:,} "
-        f"patients, {facts.tiles:,} tiles; {facts.error:.2%} of the squares lost)."
+        f"{chosen.path}: {reducer.features:,} features to {reducer.size:,} "
+        f"({'kept from before' if chosen.kept else 'fitted'}: {facts.method}, "
+        f"{facts.patients:,} patients, {facts.tiles:,} tiles; {facts.error:.2%} of the squares "
+        "lost)."
     )

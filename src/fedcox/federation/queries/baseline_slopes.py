@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcox.federation.network_query import AbstractNetworkQuery
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.packing import pack_derivatives, unpack_derivatives
-from fedcox.federation.queries.network_gradient import NO_COEFFICIENTS
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.privacy.exposure import Exposure, Known
 from fedcox.survival.cohort import Cohort, FloatArray
@@ -21,7 +21,7 @@ from fedcox.survival.derivatives import Derivatives, Detail, zero_derivatives
 
 
 @dataclass(frozen=True, eq=False)
-class BaselineSlopesAt(AbstractSumQuery[Derivatives]):
+class BaselineSlopesAt(AbstractNetworkQuery[Derivatives], AbstractSumQuery[Derivatives]):
     """Loss and derivatives in α and in `slope`, (1,), which multiplies every risk.
 
     Sums over all patients, each with one risk: the mean of the patient's slide scores.
@@ -42,14 +42,6 @@ class BaselineSlopesAt(AbstractSumQuery[Derivatives]):
         return self.theta.size + self.alpha.size + 1
 
     @property
-    def setting(self) -> NetworkSetting:
-        return self.agreed
-
-    @property
-    def point(self) -> tuple[FloatArray, FloatArray]:
-        return self.alpha, NO_COEFFICIENTS
-
-    @property
     def fine(self) -> int | None:
         return 1  # losses are compared with each other, to their last digits
 
@@ -67,9 +59,6 @@ class BaselineSlopesAt(AbstractSumQuery[Derivatives]):
         link = self.agreed.timing.link
         with np.errstate(over="ignore"):  # a step too far is taken back by the solver
             return scored.derivatives(link, self.alpha, self.slope, self.detail)
-
-    def combine(self, left: Derivatives, right: Derivatives) -> Derivatives:
-        return left + right
 
     def numbers_in(self, answer: Derivatives) -> int:
         return answer.numbers

@@ -9,7 +9,6 @@ import numpy as np
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
 from fedcox.privacy.exposure import Exposure
-from fedcox.privacy.noise import Randomness, chosen_by_chance
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.clipped_gradient import ClippedSum, Clipping, clipped_gradient
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
@@ -47,22 +46,10 @@ class ClippedGradientAt(AbstractPrivateQuery[ClippedSum]):
     def point(self) -> tuple[FloatArray, FloatArray]:
         return self.alpha, self.beta
 
-    @property
-    def bits(self) -> int:
-        return self.release.bits
-
     def exposure(self, cohort: Cohort) -> Exposure:
         return self.agreed.exposure(cohort)
 
-    def answer(self, cohort: Cohort) -> ClippedSum:
-        """Over everybody and without noise: what the noised replies are right on average."""
-        return self._summed(cohort, None)
-
-    def private_answer(self, cohort: Cohort, randomness: Randomness) -> ClippedSum:
-        drawn = chosen_by_chance(cohort.patients, self.release.sampling_rate, randomness)
-        return self._summed(cohort, np.flatnonzero(drawn))
-
-    def _summed(self, cohort: Cohort, patients: IntArray | None) -> ClippedSum:
+    def summed(self, cohort: Cohort, patients: IntArray) -> ClippedSum:
         return clipped_gradient(
             self.agreed.cells(cohort),
             self.agreed.link,

@@ -8,7 +8,6 @@ import numpy as np
 
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.privacy.exposure import Exposure
-from fedcox.privacy.noise import Randomness, chosen_by_chance
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.clipped_moments import ClippedMoments, clipped_moments
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
@@ -33,22 +32,10 @@ class ClippedMomentsOf(AbstractPrivateQuery[ClippedMoments]):
     def numbers(self) -> int:
         return self.scaling.numbers + 5
 
-    @property
-    def bits(self) -> int:
-        return self.release.bits
-
     def exposure(self, cohort: Cohort) -> Exposure:
         return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
 
-    def answer(self, cohort: Cohort) -> ClippedMoments:
-        """Over everybody and without noise: what the noised replies are right on average."""
-        return self._summed(cohort, np.arange(cohort.patients))
-
-    def private_answer(self, cohort: Cohort, randomness: Randomness) -> ClippedMoments:
-        drawn = chosen_by_chance(cohort.patients, self.release.sampling_rate, randomness)
-        return self._summed(cohort, np.flatnonzero(drawn))
-
-    def _summed(self, cohort: Cohort, patients: IntArray) -> ClippedMoments:
+    def summed(self, cohort: Cohort, patients: IntArray) -> ClippedMoments:
         scaled = np.empty((cohort.patients, self.scaling.keep.size))
         self.scaling.apply(cohort.covariates, out=scaled, complete=cohort.complete)
         return clipped_moments(

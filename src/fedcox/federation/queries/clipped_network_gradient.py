@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.errors import CohortError
+from fedcox.errors import CohortError, InputError
+from fedcox.federation.network_query import AbstractNetworkQuery
 from fedcox.federation.network_setting import NetworkSetting
-from fedcox.federation.queries.network_gradient import NO_COEFFICIENTS
 from fedcox.federation.query import AbstractPrivateQuery
-from fedcox.privacy.exposure import Exposure
-from fedcox.privacy.noise import Randomness, chosen_by_chance
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.clipping import on_grid, shortened
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
@@ -34,7 +32,9 @@ class ClippedNetworkSum:
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedNetworkGradientAt(AbstractPrivateQuery[ClippedNetworkSum]):
+class ClippedNetworkGradientAt(
+    AbstractNetworkQuery[ClippedNetworkSum], AbstractPrivateQuery[ClippedNetworkSum]
+):
     """Sums of patients' exact gradients, each clipped to the release's sensitivity.
 
     All slides of a patient, θ and α together, make one vector, and that vector is shortened if
@@ -47,6 +47,26 @@ class ClippedNetworkGradientAt(AbstractPrivateQuery[ClippedNetworkSum]):
     alpha: FloatArray
     release: GaussianRelease
 
+    def __post_init__(self) -> None:
+        if not self._length > 0:
+            raise InputError(
+                "A gradient of so many numbers is lost in the rounding of so much noise.",
+                [
+                    f"There are {self.theta.size + self.alpha.size:,} numbers, and noise of "
+                    f"{self.release.noise_multiplier:g} times a patient's share. Take a "
+                    "smaller network, fewer steps, or a larger epsilon."
+                ],
+            )
+
+    @property
+    def _length(self) -> float:
+        """The most that a patient's share may have before it is rounded.
+
+        Rounding may add half a unit of the grid in every direction, of which there are many.
+        """
+        numbers = self.theta.size + self.alpha.size
+        return self.release.sensitivity - 0.5 * math.sqrt(numbers) * self.release.resolution
+
     @property
     def name(self) -> str:
         sampled = " of a sample" if self.release.sampling_rate < 1 else ""
@@ -56,35 +76,10 @@ class ClippedNetworkGradientAt(AbstractPrivateQuery[ClippedNetworkSum]):
     def numbers(self) -> int:
         return self.theta.size + self.alpha.size + 5
 
-    @property
-    def setting(self) -> NetworkSetting:
-        return self.agreed
-
-    @property
-    def point(self) -> tuple[FloatArray, FloatArray]:
-        return self.alpha, NO_COEFFICIENTS
-
-    @property
-    def bits(self) -> int:
-        return self.release.bits
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return self.agreed.exposure(cohort)
-
-    def answer(self, cohort: Cohort) -> ClippedNetworkSum:
-        """Over everybody and without noise: what the noised replies are right on average."""
-        return self._summed(cohort, np.arange(cohort.patients))
-
-    def private_answer(self, cohort: Cohort, randomness: Randomness) -> ClippedNetworkSum:
-        drawn = chosen_by_chance(cohort.patients, self.release.sampling_rate, randomness)
-        return self._summed(cohort, np.flatnonzero(drawn))
-
-    def _summed(self, cohort: Cohort, rows: IntArray) -> ClippedNetworkSum:
+    def summed(self, cohort: Cohort, patients: IntArray) -> ClippedNetworkSum:
         total = np.zeros(self.theta.size + self.alpha.size)
-        # Rounding may add half a unit of the grid in every direction, of which there are many.
-        room = 0.5 * math.sqrt(total.size) * self.release.resolution
-        for block in self._gradients(cohort, rows):
-            shares = shortened(block, self.release.sensitivity - room)
+        for block in self._gradients(cohort, patients):
+            shares = shortened(block, self._length)
             # Rounded one by one: sums of these are exact, in whichever order.
             total += on_grid(shares, self.release.resolution).sum(axis=0)
         return self.unpack(total)
@@ -115,9 +110,6 @@ class ClippedNetworkGradientAt(AbstractPrivateQuery[ClippedNetworkSum]):
                 f"There are ranges of {scaled} columns, and patients have {cohort.columns}.",
                 ["Give the public range of every column, low and high."],
             )
-
-    def combine(self, left: ClippedNetworkSum, right: ClippedNetworkSum) -> ClippedNetworkSum:
-        return left + right
 
     def numbers_in(self, answer: ClippedNetworkSum) -> int:
         return answer.theta.size + answer.alpha.size

@@ -42,6 +42,9 @@ class CompressedGradient:
     gradient: FloatArray
     payload: bytes = b""
 
+    def __add__(self, other: CompressedGradient) -> CompressedGradient:
+        return CompressedGradient(self.loss + other.loss, self.gradient + other.gradient)
+
 
 class AbstractCompressedGradient(AbstractQuery[CompressedGradient]):
     """The gradient that `asked` stands for, compressed in `step` 1, 2, … of a search.
@@ -133,7 +136,7 @@ class CompressedGradientAt(AbstractCompressedGradient):
     def combine(
         self, left: CompressedGradient, right: CompressedGradient
     ) -> CompressedGradient:
-        return CompressedGradient(left.loss + right.loss, left.gradient + right.gradient)
+        return left + right
 
     def numbers_in(self, answer: CompressedGradient) -> int:
         return 1 + self.codec.numbers(self.size)

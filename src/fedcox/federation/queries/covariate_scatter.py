@@ -67,9 +67,6 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
                 scatter += centered.T @ centered
         return scatter
 
-    def combine(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        return np.asarray(left + right)
-
     def pack(self, answer: FloatArray) -> FloatArray:
         return pack_symmetric(answer)
 

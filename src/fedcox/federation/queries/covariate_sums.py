@@ -61,9 +61,6 @@ class CovariateSums(AbstractSumQuery[ColumnSums]):
             total = np.where(missing, 0.0, cohort.covariates).sum(axis=0)
         return ColumnSums(cohort.patients, present, total)
 
-    def combine(self, left: ColumnSums, right: ColumnSums) -> ColumnSums:
-        return left + right
-
     def pack(self, answer: ColumnSums) -> FloatArray:
         return np.concatenate([[answer.patients], answer.present, answer.total])
 

@@ -84,9 +84,6 @@ class DerivativesAt(AbstractSumQuery[Derivatives]):
         chosen = cells.among(*batch.pairs())
         return cells.gradient(self.agreed.link, chosen, self.alpha, self.beta)
 
-    def combine(self, left: Derivatives, right: Derivatives) -> Derivatives:
-        return left + right
-
     def numbers_in(self, answer: Derivatives) -> int:
         return answer.numbers
 

@@ -77,9 +77,6 @@ class IntervalCounts(AbstractSumQuery[Counts]):
             self._placed[cohort] = risk
         return risk
 
-    def combine(self, left: Counts, right: Counts) -> Counts:
-        return left + right
-
     def pack(self, answer: Counts) -> FloatArray:
         return np.concatenate([[answer.patients], answer.at_risk, answer.events])
 

@@ -125,9 +125,6 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
         point *= patients
         return LocalEnds(patients, loss, point[:intervals], point[intervals:])
 
-    def combine(self, left: LocalEnds, right: LocalEnds) -> LocalEnds:
-        return left + right
-
     def pack(self, answer: LocalEnds) -> FloatArray:
         return np.concatenate([[answer.patients], [answer.loss], answer.alpha, answer.beta])
 

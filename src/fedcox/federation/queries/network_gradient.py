@@ -7,22 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.batch import EpochBatch, EpochCells
+from fedcox.federation.network_query import AbstractNetworkQuery
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.models.network_sum import NetworkSum
-from fedcox.privacy.exposure import Exposure, Known
+from fedcox.privacy.exposure import Known
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
-
-#: Limits on coefficients are not for the parameters of a network: see NetworkSetting.known.
-NO_COEFFICIENTS = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkGradientAt(AbstractSumQuery[NetworkSum]):
-    """Sums over a center's patients, or over its share of a batch.
-
-    `theta` are the network's parameters, `alpha` one number per fitted interval.
-    """
+class NetworkGradientAt(AbstractNetworkQuery[NetworkSum], AbstractSumQuery[NetworkSum]):
+    """Sums over a center's patients, or over its share of a batch."""
 
     agreed: NetworkSetting
     theta: FloatArray
@@ -39,14 +34,6 @@ class NetworkGradientAt(AbstractSumQuery[NetworkSum]):
         return self.theta.size + self.alpha.size + (0 if self.batch is None else 8)
 
     @property
-    def setting(self) -> NetworkSetting:
-        return self.agreed
-
-    @property
-    def point(self) -> tuple[FloatArray, FloatArray]:
-        return self.alpha, NO_COEFFICIENTS
-
-    @property
     def batched(self) -> bool:
         return self.batch is not None
 
@@ -54,13 +41,10 @@ class NetworkGradientAt(AbstractSumQuery[NetworkSum]):
     def fine(self) -> int | None:
         return 1  # losses are compared with each other, to their last digits
 
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return self.agreed.exposure(cohort, self._chosen(cohort))
-
     def known(self, cohort: Cohort) -> Known:
-        return self.agreed.known(cohort, self._chosen(cohort))
+        return self.agreed.known(cohort, self.chosen(cohort))
 
-    def _chosen(self, cohort: Cohort) -> IntArray | None:
+    def chosen(self, cohort: Cohort) -> IntArray | None:
         """Rows of the cohort in the batch, each once; None without a batch."""
         if self.batch is None:
             return None
@@ -86,9 +70,6 @@ class NetworkGradientAt(AbstractSumQuery[NetworkSum]):
     def _nothing(self) -> NetworkSum:
         """The reply of a center that has nobody in the batch: no network is run for it."""
         return NetworkSum(0.0, np.zeros(self.theta.size), np.zeros(self.alpha.size))
-
-    def combine(self, left: NetworkSum, right: NetworkSum) -> NetworkSum:
-        return left + right
 
     def numbers_in(self, answer: NetworkSum) -> int:
         return 1 + answer.theta.size + answer.alpha.size

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.batch import HeldOut
+from fedcox.federation.network_query import AbstractNetworkQuery
 from fedcox.federation.network_setting import NetworkSetting
-from fedcox.federation.queries.network_gradient import NO_COEFFICIENTS
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.privacy.exposure import Exposure, Known
-from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.privacy.exposure import Known
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class HeldOutLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkLossAt(AbstractSumQuery[HeldOutLoss]):
+class NetworkLossAt(AbstractNetworkQuery[HeldOutLoss], AbstractSumQuery[HeldOutLoss]):
     """The loss of training, event weight included, summed over the held-out patients."""
 
     agreed: NetworkSetting
@@ -43,14 +43,6 @@ class NetworkLossAt(AbstractSumQuery[HeldOutLoss]):
         return self.theta.size + self.alpha.size + 3
 
     @property
-    def setting(self) -> NetworkSetting:
-        return self.agreed
-
-    @property
-    def point(self) -> tuple[FloatArray, FloatArray]:
-        return self.alpha, NO_COEFFICIENTS
-
-    @property
     def batched(self) -> bool:
         return True
 
@@ -58,24 +50,19 @@ class NetworkLossAt(AbstractSumQuery[HeldOutLoss]):
     def fine(self) -> int | None:
         return None  # losses are compared with each other, to their last digits
 
-    def exposure(self, cohort: Cohort) -> Exposure:
-        rows = self.agreed.rows(cohort, self.held_out.numbers())
-        return self.agreed.exposure(cohort, rows)
+    def chosen(self, cohort: Cohort) -> IntArray:
+        """Rows of the cohort that are held out."""
+        return self.agreed.rows(cohort, self.held_out.numbers())
 
     def known(self, cohort: Cohort) -> Known:
-        rows = self.agreed.rows(cohort, self.held_out.numbers())
-        return self.agreed.known(cohort, rows)
+        return self.agreed.known(cohort, self.chosen(cohort))
 
     def answer(self, cohort: Cohort) -> HeldOutLoss:
-        agreed = self.agreed
-        rows = agreed.rows(cohort, self.held_out.numbers())
+        agreed, rows = self.agreed, self.chosen(cohort)
         if not rows.size:
             return HeldOutLoss(0, 0.0)
         loss = agreed.model.loss(self.theta, self.alpha, agreed.laid_out(cohort), rows)
         return HeldOutLoss(int(rows.size), loss)
-
-    def combine(self, left: HeldOutLoss, right: HeldOutLoss) -> HeldOutLoss:
-        return left + right
 
     def pack(self, answer: HeldOutLoss) -> FloatArray:
         return np.array([answer.patients, answer.loss], dtype=np.float64)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.batch import HeldOut
+from fedcox.federation.network_query import NO_COEFFICIENTS
 from fedcox.federation.network_setting import NetworkSetting
-from fedcox.federation.queries.network_gradient import NO_COEFFICIENTS
 from fedcox.federation.query import AbstractAdditiveQuery
 from fedcox.federation.setting import Setting
 from fedcox.privacy.exposure import Exposure, Known
@@ -140,9 +140,6 @@ class NetworkSteps(AbstractAdditiveQuery[NetworkEnds]):
             order = rows if size >= rows.size else rng.permutation(rows)
             for start in range(0, rows.size, size):
                 yield epoch, order[start : start + size]
-
-    def combine(self, left: NetworkEnds, right: NetworkEnds) -> NetworkEnds:
-        return left + right
 
     def numbers_in(self, answer: NetworkEnds) -> int:
         return 2 + answer.theta.size + answer.alpha.size

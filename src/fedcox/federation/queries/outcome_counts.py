@@ -40,9 +40,6 @@ class OutcomeCounts(AbstractSumQuery[Outcomes]):
     def answer(self, cohort: Cohort) -> Outcomes:
         return Outcomes(cohort.patients, int(np.count_nonzero(cohort.event)))
 
-    def combine(self, left: Outcomes, right: Outcomes) -> Outcomes:
-        return left + right
-
     def pack(self, answer: Outcomes) -> FloatArray:
         return np.array([answer.patients, answer.events], dtype=np.float64)
 

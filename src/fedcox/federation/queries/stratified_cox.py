@@ -104,9 +104,6 @@ class StratifiedCoxAt(AbstractAdditiveQuery[Derivatives]):
             stratum = stratum.draw(self.batch.numbers())
         return stratum.derivatives(self.beta, self.detail)
 
-    def combine(self, left: Derivatives, right: Derivatives) -> Derivatives:
-        return left + right
-
     def numbers_in(self, answer: Derivatives) -> int:
         return answer.numbers
 

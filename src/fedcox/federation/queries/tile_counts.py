@@ -42,9 +42,6 @@ class TileCounts(AbstractSumQuery[PatientsAndTiles]):
             return PatientsAndTiles(0, 0)
         return PatientsAndTiles(cohort.patients, cohort.bags.tiles)
 
-    def combine(self, left: PatientsAndTiles, right: PatientsAndTiles) -> PatientsAndTiles:
-        return left + right
-
     def pack(self, answer: PatientsAndTiles) -> FloatArray:
         return np.array([answer.patients, answer.tiles], dtype=np.float64)
 

@@ -90,9 +90,6 @@ class TileMoments(AbstractSumQuery[TileMomentSums]):
             )
         return TileMomentSums(cohort.patients, tiles, pack_symmetric(second))
 
-    def combine(self, left: TileMomentSums, right: TileMomentSums) -> TileMomentSums:
-        return left + right
-
     def pack(self, answer: TileMomentSums) -> FloatArray:
         return np.concatenate([[answer.patients, answer.tiles], answer.upper])
 

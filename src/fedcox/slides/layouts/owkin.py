@@ -41,17 +41,24 @@ class Owkin(AbstractLayout):
             )
         places = np.asarray(array[:, :_PLACES], dtype=np.float64)
         _check_places(file, places)
-        corners = tile = None
-        if known.size is not None:
+        corners, tile, missing = None, None, ""
+        if known.size is None:
+            missing = (
+                "Its places are of a deep zoom pyramid, and the slide's size is not known."
+            )
+        elif known.deepzoom_tile_px is None:
+            missing = (
+                "Its places are of a deep zoom pyramid, and the size of its tiles is not told. "
+                "Say --deepzoom-tile-px, which is 224 for most encoders and 256 for some."
+            )
+        else:
             corners, tile = _pixels(file, places, known.size, known.deepzoom_tile_px)
         return OpenedBag(
             NumpyFeatures(file, (tiles, columns - _PLACES), _PLACES),
             self.name,
             stat_digest(file),
             corners,
-            ""
-            if corners is not None
-            else "Its places are of a deep zoom pyramid, and the slide's size is not known.",
+            missing,
             mpp=known.mpp,
             tile_px_level0=tile,
         )

@@ -1,0 +1,23 @@
+"""`fedcox reproduce privacy`: fits under differential privacy."""
+
+from __future__ import annotations
+
+from fedcox.cli.reproduce.options import Out, Overwrite, Quick
+from fedcox.cli.reproduce.small_study import run_study
+
+
+def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
+    """C-index against epsilon, which the paper leaves open: differential privacy.
+
+    Noise once under secure sums and at each center, for 20 and 200 covariates,
+    and an audit of epsilon.
+
+    fedcox reproduce privacy --quick --out privacy
+    """
+    from fedcox.evaluation.workers import one_thread_each
+
+    with one_thread_each():
+        from fedcox.evaluation.paper_privacy import run_privacy
+        from fedcox.reports.privacy_page import write_privacy_page
+
+        run_study(out, "privacy", overwrite, quick, run_privacy, write_privacy_page)

@@ -1,0 +1,33 @@
+"""Which studies may be evaluated, and how many patients are left out of that."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fedcox.analysis.study import Study
+from fedcox.engines.in_process import InProcess
+from fedcox.errors import InputError
+
+
+def check_open(study: Study) -> None:
+    """Schemes are compared on the patients themselves: no noise is added, and none shown."""
+    if study.privacy.differential is not None:
+        raise InputError(
+            "This study is under differential privacy, and an evaluation adds no noise.",
+            [
+                "Leave [privacy.differential] out and name another solver to evaluate without; "
+                "`fedcox reproduce privacy` compares fits under noise on simulated patients."
+            ],
+        )
+
+
+def left_out_lines(federation: InProcess) -> list[str]:
+    """How many patients were dropped, over all centers, for each reason."""
+    dropped: Counter[str] = Counter()
+    for center in federation.centers:
+        dropped.update(center.dropped)
+    return [
+        f"{count:,} patient(s) left out, as the study says: {reason}."
+        for reason, count in dropped.items()
+        if reason != "no center"  # has a warning of its own
+    ]

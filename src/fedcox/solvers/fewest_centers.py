@@ -1,0 +1,10 @@
+"""How few centers may a sum under masks have? By this noise is made large enough."""
+
+from __future__ import annotations
+
+from fedcox.federation.query import Federation
+
+
+def fewest_centers(federation: Federation) -> int | None:
+    """The fewest that a sum under masks can have; None where every reply is seen."""
+    return None if federation.shows_centers else max(3, len(federation.names) // 2 + 1)
