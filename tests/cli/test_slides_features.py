@@ -103,7 +103,7 @@ def test_epsilon_does_not_cover_a_reducer_and_this_is_told(
     folder: FeatureFolder, unreduced: FeatureFolder, fedcox: Run, tmp_path: Path
 ) -> None:
     private = ("--epsilon", "3", "--delta", "1e-3", "--planned-patients", "25")
-    noise = (*private, "--horizon", "1200", "--steps", "2")
+    noise = (*private, "--horizon", "1200", "--steps", "1", "--hidden", "1")
     for given, expected in ((folder, 1), (unreduced, 0)):
         out = tmp_path / f"model{expected}"
         ended = fedcox(*given.train(*noise, "--out", out))

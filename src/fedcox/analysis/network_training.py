@@ -86,7 +86,7 @@ def train_network(
     solution = plan.solver.minimise(federation, problem, watch, kept)
     alpha, slope = solution.alpha, 1.0
     if private is None:
-        alpha, slope = _without_weights(federation, agreed.setting, solution)
+        alpha, slope = _without_weights(federation, agreed, solution)
     told = _notices(plan, federation, begun)
     _warn(told)
     ledger = federation.ledger.since(mark)
@@ -209,13 +209,14 @@ def _checkpoint(
 
 
 def _without_weights(
-    federation: Federation, setting: NetworkSetting, solution: NetworkSolution
+    federation: Federation, agreed: _Agreed, solution: NetworkSolution
 ) -> tuple[FloatArray, float]:
     """The baseline and the factor of risks that curves are drawn by."""
-    # Weighted hazards are about so many times too large: from here few rounds are needed.
-    start = solution.alpha - math.log(setting.event_weight)
+    setting = agreed.setting
     if setting.event_weight == 1.0:
-        return refitted_baseline(federation, setting, solution.theta, start), 1.0
+        return refitted_baseline(federation, setting, solution.theta, solution.alpha), 1.0
+    # Weighted hazards are about so many times those of all patients together.
+    start = agreed.alpha - math.log(setting.event_weight)
     return rescaled_baseline(federation, setting, solution.theta, start)
 
 

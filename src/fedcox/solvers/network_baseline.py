@@ -45,18 +45,22 @@ def refitted_baseline(
     for _ in range(_ROUNDS):
         found = loss(federation, here.copy(), factor, Detail.DIAGONAL)
         if not np.isfinite(found.loss):
-            raise InputError(
-                "The training left all bounds in its last steps: some risks are no numbers.",
-                ["Take a smaller learning_rate, or look for features that are far too large."],
-            )
+            raise _astray("some risks are no numbers")
         curvature = full_curvature(found).alpha
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             step = np.where(found.alpha == 0.0, 0.0, found.alpha / curvature)
         step = np.clip(np.nan_to_num(step, nan=0.0), -_LONGEST, _LONGEST)
         here -= step
         if float(np.abs(step).max(initial=0.0)) < _CLOSE:
-            break
-    return here
+            return here
+    raise _astray("no baseline goes with its risks")
+
+
+def _astray(how: str) -> InputError:
+    return InputError(
+        f"The training left all bounds: {how}.",
+        ["Take a smaller learning_rate, or look for features that are far too large."],
+    )
 
 
 def rescaled_baseline(
