@@ -273,7 +273,7 @@ def test_places_that_need_the_slide_are_kept_where_it_is_there(
         rows.append(f"s{number},p{number},c,{scan.name}")
     slides = tmp_path / "slides.csv"
     slides.write_text("\n".join(rows), encoding="utf-8")
-    ended = fedcox(*words(slides, "--features", folder))
+    ended = fedcox(*words(slides, "--features", folder, "--deepzoom-tile-px", "224"))
     assert ended.status == 0, ended.err
     bag = read_bag(work / "reduced" / "s0.h5")
     np.testing.assert_array_equal(bag.coords, invented_tiles(9, seed=0).places % 3 * 448)

@@ -19,8 +19,6 @@ from drills.federation import FEDCOX, NAMES, Federation, waited
 from fedcox.analysis.study import Study
 from fedcox.deployment.study_code import study_code
 
-#: With --dist loadgroup these share the one federation that they break and mend.
-_TOGETHER = pytest.mark.xdist_group("drills")
 #: What a fault in fedcox, or in a library below it, might put into an exception.
 PLANTED = "Ada Lovelace born 1815"
 #: What a hospital's file might hold by mistake.
@@ -117,7 +115,6 @@ def drilled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
         yield made
 
 
-@_TOGETHER
 @pytest.mark.parametrize("drill", QUICK, ids=lambda drill: drill.__name__)
 def test_nothing_is_lost_and_no_number_is_wrong_when(drill: Drill, drilled: Federation) -> None:
     drilled.make_whole()
@@ -141,7 +138,6 @@ if "fedcox.deployment.guarded_job" in sys.orig_argv:
 _FAULTIER = _FAULTY + "    HospitalDesk.trouble = fail\n"
 
 
-@_TOGETHER
 def test_a_patient_s_value_in_an_exception_reaches_nothing_of_the_coordinator(
     drilled: Federation,
 ) -> None:

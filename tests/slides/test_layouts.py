@@ -32,7 +32,7 @@ from tests.slides.foreign_files import (
 pytest.importorskip("h5py")
 pytest.importorskip("torch")
 
-KNOWN = KnownSlide(MPP, SIZE)
+KNOWN = KnownSlide(MPP, SIZE, deepzoom_tile_px=224)
 TILES = invented_tiles()
 NAMES = {"CLAM, tensors": "CLAM"}
 ENCODERS = {
@@ -106,6 +106,14 @@ def test_without_the_slide_places_are_missing_with_a_reason_and_never_guessed(
     np.testing.assert_array_equal(found.features.read(), TILES.features)
 
 
+def test_deep_zoom_places_are_not_guessed_where_nobody_tells_how_large_tiles_are(
+    tmp_path: Path,
+) -> None:
+    found = open_bag(write_owkin(tmp_path, "a", TILES), KnownSlide(MPP, SIZE))
+    assert found.coords is None
+    assert "--deepzoom-tile-px" in found.no_coords
+
+
 def test_deep_zoom_places_are_those_that_openslide_gives(tmp_path: Path) -> None:
     openslide = pytest.importorskip("openslide")
     image = pytest.importorskip("PIL.Image")
@@ -134,9 +142,9 @@ def test_deep_zoom_places_are_those_that_openslide_gives(tmp_path: Path) -> None
 def test_deep_zoom_places_of_another_slide_are_refused(tmp_path: Path) -> None:
     path = write_owkin(tmp_path, "a", TILES)
     with pytest.raises(SlideError, match="a slide of this size has 13"):
-        open_bag(path, KnownSlide(MPP, (5000, 5000)))
+        open_bag(path, KnownSlide(MPP, (5000, 5000), 224))
     with pytest.raises(SlideError, match="outside of the slide"):
-        open_bag(path, KnownSlide(MPP, (20_000, 500)))
+        open_bag(path, KnownSlide(MPP, (20_000, 500), 224))
 
 
 def test_slides_of_one_flamby_folder_share_one_table_of_places(tmp_path: Path) -> None:

@@ -20,13 +20,15 @@ class ReduceStep(AbstractStep):
     """One reducer for all slides.
 
     `bags` are those that go together and `faults` says why others do not, by slide; their
-    files are in `folder`. A file that another reducer made is made anew.
+    files are in `folder`. A file that another reducer made is made anew. `deepzoom_tile_px` as
+    in `KnownSlide`.
     """
 
     reducer: Reducer
     bags: Mapping[str, OpenedBag]
     faults: Mapping[str, str]
     folder: Path
+    deepzoom_tile_px: int | None = None
 
     @property
     def name(self) -> str:
@@ -41,7 +43,11 @@ class ReduceStep(AbstractStep):
             feature_path(self.folder, slide.slide_id)  # SlideError where it has none
         # Features that cannot be used have no digest: what was made of others is not kept.
         digest = None if bag is None else bag.digest
-        return {"reducer": self.reducer.sha256, "features": digest}
+        return {
+            "reducer": self.reducer.sha256,
+            "features": digest,
+            "deepzoom_tile_px": self.deepzoom_tile_px,
+        }
 
     def kept_settings(self, target: Path) -> Settings | None:
         return kept_settings(target)
@@ -66,7 +72,7 @@ class ReduceStep(AbstractStep):
         if bag.coords is not None or slide.path is None or not slide.path.exists():
             return bag
         try:
-            known = _known(slide.path)
+            known = replace(_known(slide.path), deepzoom_tile_px=self.deepzoom_tile_px)
         except InputError:
             return bag  # features count without places; a heatmap will say what it lacks
         return open_bag(feature_path(self.folder, slide.slide_id), known)

@@ -9,7 +9,13 @@ import typer
 
 from fedcox.cli.own_command import own_command
 from fedcox.cli.progress import progress_bar
-from fedcox.cli.slides.options import AssumeMpp, ManifestFile, ModelFolder, WorkFolder
+from fedcox.cli.slides.options import (
+    AssumeMpp,
+    DeepZoomTile,
+    ManifestFile,
+    ModelFolder,
+    WorkFolder,
+)
 
 if TYPE_CHECKING:
     from fedcox.slides.manifest import ManifestRow, SlideManifest
@@ -35,15 +41,6 @@ Opacity = Annotated[
 ]
 ExtremeTiles = Annotated[
     int, typer.Option(min=1, max=20, help="Highest and lowest tiles to show of a slide.")
-]
-DeepZoomTile = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="PX",
-        help="For features in Owkin's layout: pixels of a tile, 224 for most encoders, 256 for "
-        "some.",
-    ),
 ]
 
 

@@ -34,6 +34,15 @@ AssumeMpp = Annotated[
         help="Micrometres per pixel of slides whose file does not tell; others keep their own.",
     ),
 ]
+DeepZoomTile = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="PX",
+        help="For features in Owkin's layout: pixels of a tile, 224 for most encoders, 256 for "
+        "some.",
+    ),
+]
 ComputeDevice = Annotated[
     Literal["cpu", "cuda"],
     typer.Option(help="Where it is computed."),

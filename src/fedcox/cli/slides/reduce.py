@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fedcox.cli.progress import progress_bar
-from fedcox.cli.slides.options import ManifestFile, WorkFolder
+from fedcox.cli.slides.options import DeepZoomTile, ManifestFile, WorkFolder
 from fedcox.cli.slides.progress import step_display, tell_outcome
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def reduce(
     given: GivenReducer = None,
     whiten: Whiten = False,
     seed: Annotated[int, typer.Option(min=0, help="For the tiles and weights of adam.")] = 0,
+    deepzoom_tile_px: DeepZoomTile = None,
 ) -> None:
     """Reduce the features of every tile, by a map that is fitted on all centers' tiles.
 
@@ -94,7 +95,7 @@ def reduce(
         chosen = choice.reducer(work / "reducer.safetensors", training, opened, told)
     typer.echo(_line(chosen))
     with step_display("reducing") as watch:
-        step = ReduceStep(chosen.reducer, opened.bags, opened.faults, folder)
+        step = ReduceStep(chosen.reducer, opened.bags, opened.faults, folder, deepzoom_tile_px)
         outcome = run_step(step, listed.slides, work, watch)
     tell_outcome(outcome, work, REDUCED)
 
