@@ -4,9 +4,9 @@ Weights shift every hazard, and a training that ends by the clock leaves the bas
 is. With the network as it is, the loss is a sum of convex functions of one α each, so Newton's
 method on all of them at once is Newton's method on each.
 
-After training with weights one factor of all risks is fitted with the baseline. With the logit
-link weights shift hazards and little else; with the complementary log-log link they also
-flatten risks, since weighted events are no events of such a model.
+After training with weights one factor of all risks is fitted with the baseline. Weights flatten
+risks with the complementary log-log link, since weighted events are no events of such a model;
+with either link a training of few epochs leaves them too small.
 """
 
 from __future__ import annotations
