@@ -19,7 +19,7 @@ def similar(intervals: int, half: float) -> np.ndarray[tuple[int], np.dtype[np.f
 @pytest.mark.parametrize("name", LINK_NAMES)
 def test_values_at_the_points_give_those_at_every_interval(name: str, half: float) -> None:
     link, alpha = LINKS[name], similar(40, half)
-    points = PassedIntervals(link, alpha, expected=True).first(40)
+    points = PassedIntervals(link, alpha).first(40)
     assert points is not None
     assert points.rates.size < 40
     v = np.exp(alpha)[:, None] * RISKS
@@ -29,24 +29,16 @@ def test_values_at_the_points_give_those_at_every_interval(name: str, half: floa
         (link.information(v), link.information(between)),
     ):
         np.testing.assert_allclose(points.spread(known), exact, rtol=1e-11)
-        assert points.weight is not None
         np.testing.assert_allclose(points.weight @ known, exact.sum(axis=0), rtol=1e-12)
-
-
-def test_costs_that_add_up_need_a_single_point() -> None:
-    points = PassedIntervals(LINKS["cloglog"], similar(5, 3.0), expected=False).first(5)
-    assert points is not None
-    assert points.rates.size == 1
-    assert points.shares.sum() == pytest.approx(1.0, rel=1e-15)
 
 
 @pytest.mark.parametrize("name", LINK_NAMES)
 def test_hazards_far_apart_get_no_points(name: str) -> None:
     alpha = similar(40, 3.0)
-    assert PassedIntervals(LINKS[name], alpha, expected=True).first(40) is None
+    assert PassedIntervals(LINKS[name], alpha).first(40) is None
     alpha[0] = -np.inf
-    assert PassedIntervals(LINKS[name], alpha, expected=True).first(40) is None
+    assert PassedIntervals(LINKS[name], alpha).first(40) is None
 
 
 def test_few_intervals_get_no_points() -> None:
-    assert PassedIntervals(LINKS["logit"], similar(6, 0.2), expected=False).first(6) is None
+    assert PassedIntervals(LINKS["logit"], similar(6, 0.2)).first(6) is None

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fedcox.survival.additive_sums import Slab
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import (
     Curvature,
@@ -23,11 +24,13 @@ from fedcox.survival.derivatives import (
 from fedcox.survival.interval_points import IntervalPoints, PassedIntervals
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_order import Cells, RiskOrder
+from fedcox.survival.weighted_square import square_of_columns
 from fedcox.survival.without_effects import AlikePatients
 
-#: A block's limits, measured: larger ones leave the cache, smaller ones cost more calls.
-_CELLS = 65_536
-_PATIENTS = 1536
+#: Limits, measured: larger ones leave the cache, smaller ones cost more calls.
+_CELLS = 65_536  # of a block
+_PATIENTS = 4096
+_COVARIATES = 76_800  # of a slab
 _TILE = 512  # patients scaled and turned at a time
 
 
@@ -68,7 +71,7 @@ class BlockCells:
 class CellBlock:
     """Neighbours in risk order, and the intervals that any of them is at risk in.
 
-    columns     (columns, patients), scaled: column by column, long runs for the processor
+    columns     (columns, patients), a part of a slab
     cells       of all these intervals
     passed      how many intervals, from the first on, all of the patients pass
     """
@@ -102,9 +105,7 @@ class CellBlock:
         if fewer not in self._fewer:
             self._fewer[fewer] = self.cells.from_interval(fewer)
         rows = np.concatenate((points.rates, rates[self.passed :]))
-        weight = points.weight
-        if weight is not None:
-            weight = np.concatenate((weight, np.ones(rows.size - weight.size)))
+        weight = np.concatenate((points.weight, np.ones(rows.size - points.weight.size)))
         sums = self._sums(self._fewer[fewer], link, rows, weight, beta, detail, room)
         return _spread(sums, points)
 
@@ -172,9 +173,7 @@ class CellBlock:
             return Curvature(of_interval, None, x**2 @ of_patient)
         # Before the square, whose memory drives the cells out of the cache.
         cross = None if detail is Detail.BLOCK else cells @ x.T
-        root = np.sqrt(np.maximum(of_patient, 0.0))
-        rooted = np.multiply(x, root, out=scratch[:, : root.size])
-        return Curvature(of_interval, cross, rooted @ rooted.T)
+        return Curvature(of_interval, cross, square_of_columns(x, of_patient, scratch))
 
 
 def _expected(link: AbstractLink, detail: Detail) -> bool:
@@ -197,24 +196,26 @@ def _spread(sums: Derivatives, points: IntervalPoints) -> Derivatives:
 
 @dataclass(frozen=True, eq=False)
 class CellBlocks:
-    """One center as a row of blocks."""
+    """One center as a row of slabs, and as a row of blocks."""
 
     order: RiskOrder
+    slabs: tuple[Slab, ...]
     blocks: tuple[CellBlock, ...]
 
     @classmethod
     def of(cls, order: RiskOrder) -> CellBlocks:
-        return cls(order, tuple(_cut(order)))
+        slabs = tuple(_slabs(order))
+        return cls(order, slabs, tuple(block for slab in slabs for block in _cut(order, slab)))
 
     @cached_property
     def _room(self) -> WorkingRoom:
         cells = max((block.depth * block.columns.shape[1] for block in self.blocks), default=0)
-        patients = max((block.columns.shape[1] for block in self.blocks), default=0)
+        patients = max((slab.columns.shape[1] for slab in self.slabs), default=0)
         return WorkingRoom(np.empty((3, cells)), np.empty((self.order.columns, patients)))
 
     @cached_property
     def _alike(self) -> AlikePatients:
-        return AlikePatients.of(self.order, [block.columns for block in self.blocks])
+        return AlikePatients.of(self.order, [slab.columns for slab in self.slabs])
 
     def draw(self, numbers: IntArray) -> CellBlocks:
         """The patients with these study numbers, repeated as often as they are drawn."""
@@ -228,15 +229,31 @@ class CellBlocks:
             if detail is Detail.HESSIAN and not beta.any() and self._alike.worthwhile:
                 return self._alike.hessian(link, alpha, beta.size)
             total = zero_derivatives(alpha.size, beta.size, detail)
-            room = self._room
-            loss, rates = 0.0, np.exp(alpha)
-            passed = PassedIntervals(link, alpha, _expected(link, detail))
-            for block in self.blocks:
-                own, points = rates[: block.depth], passed.first(block.passed)
-                part = block.derivatives(link, own, beta, detail, room, points)
+            rates, loss = np.exp(alpha), 0.0
+            for depth, part in self._parts(link, alpha, rates, beta, detail):
                 loss += part.loss
-                _add(total, part, block.depth)
+                _add(total, part, depth)
         return total._replace(loss=loss)
+
+    def _parts(
+        self,
+        link: AbstractLink,
+        alpha: FloatArray,
+        rates: FloatArray,
+        beta: FloatArray,
+        detail: Detail,
+    ) -> Iterator[tuple[int, Derivatives]]:
+        """Sums over some of the patients after the other, and how many intervals they have."""
+        room = self._room
+        if link.additive and not _expected(link, detail):
+            for slab in self.slabs:
+                own = rates[: slab.depth]
+                yield slab.depth, slab.derivatives(link, own, beta, detail, room.columns)
+            return
+        passed = PassedIntervals(link, alpha)
+        for block in self.blocks:
+            own, points = rates[: block.depth], passed.first(block.passed)
+            yield block.depth, block.derivatives(link, own, beta, detail, room, points)
 
 
 def _add(total: Derivatives, part: Derivatives, depth: int) -> None:
@@ -251,36 +268,34 @@ def _add(total: Derivatives, part: Derivatives, depth: int) -> None:
         total.curvature.cross[:depth] += part.curvature.cross
 
 
-def _cut(order: RiskOrder) -> Iterator[CellBlock]:
-    """Blocks from those who pass most intervals to those who pass none."""
-    total = order.surviving.size
-    store = np.empty(order.patients * order.columns)
-    tile = np.empty((min(_TILE, order.patients), order.columns))
-    start = 0
-    while total and start < order.patients:
-        # One interval more than the first patient passes: somebody may have the event there.
-        depth = min(int(order.survived[start]) + 1, total)
-        stop = min(order.patients, start + min(_PATIENTS, max(64, _CELLS // depth)))
-        passing = np.clip(order.surviving[:depth] - start, 0, stop - start)
-        partial = np.flatnonzero(passing < stop - start)
-        halves = None if order.halves is None else _within(order.halves, start, stop, depth)
-        place = slice(start * order.columns, stop * order.columns)
-        columns = store[place].reshape(order.columns, stop - start)
+def _slabs(order: RiskOrder) -> Iterator[Slab]:
+    """From those who pass most intervals to those who pass none."""
+    total, columns = order.surviving.size, order.columns
+    size = max(64, _COVARIATES // max(columns, 1))
+    store = np.empty(order.patients * columns)
+    tile = np.empty((min(_TILE, order.patients), columns))
+    for start in range(0, order.patients if total else 0, size):
+        stop = min(order.patients, start + size)
+        scaled = store[start * columns : stop * columns].reshape(columns, stop - start)
         for first in range(start, stop, _TILE):
             last = min(first + _TILE, stop)
             order.scaled(first, last, out=tile[: last - first])
-            columns[:, first - start : last - start] = tile[: last - first].T
+            scaled[:, first - start : last - start] = tile[: last - first].T
+        yield Slab(order, start, scaled)
+
+
+def _cut(order: RiskOrder, slab: Slab) -> Iterator[CellBlock]:
+    """The blocks of a slab."""
+    start = slab.start
+    while start < slab.stop:
+        depth = order.depth(start)
+        stop = min(slab.stop, start + min(_PATIENTS, max(64, _CELLS // depth)))
+        passing = np.clip(order.surviving[:depth] - start, 0, stop - start)
+        partial = np.flatnonzero(passing < stop - start)
         cells = BlockCells(
             tuple(zip(partial.tolist(), passing[partial].tolist(), strict=True)),
-            _within(order.events, start, stop, depth),
-            halves,
+            *order.cells(start, stop),
         )
+        columns = slab.columns[:, start - slab.start : stop - slab.start]
         yield CellBlock(columns, cells, passed=depth - partial.size)
         start = stop
-
-
-def _within(cells: Cells, start: int, stop: int, depth: int) -> Cells:
-    first, last = np.searchsorted(cells.patient, (start, stop))
-    return Cells(
-        cells.patient[first:last] - start, cells.interval[first:last], (depth, stop - start)
-    )

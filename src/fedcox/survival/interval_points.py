@@ -35,12 +35,12 @@ class IntervalPoints:
 
     rates       (points,) exp(α) there
     shares      (intervals, points): values at the intervals are `shares @ values at points`
-    weight      (points,) how often each counts in a sum over the intervals; None for once
+    weight      (points,) how often each counts in a sum over the intervals
     """
 
     rates: FloatArray
     shares: FloatArray
-    weight: FloatArray | None
+    weight: FloatArray
 
     def spread(self, values: FloatArray) -> FloatArray:
         """Hand out the sums at the points, which come first in `values`, to the intervals."""
@@ -50,14 +50,10 @@ class IntervalPoints:
 
 @dataclass(frozen=True, eq=False)
 class PassedIntervals:
-    """The points for the first so many intervals, at one α; found when first needed.
-
-    `expected` says that the curvature is to be the expected information.
-    """
+    """The points for the first so many intervals, at one α; found when first needed."""
 
     link: AbstractLink
     alpha: FloatArray
-    expected: bool
     _known: dict[int, IntervalPoints | None] = field(default_factory=dict)
 
     def first(self, intervals: int) -> IntervalPoints | None:
@@ -67,8 +63,6 @@ class PassedIntervals:
         return self._known[intervals]
 
     def _points(self, alpha: FloatArray) -> IntervalPoints | None:
-        if self.link.additive and not self.expected:
-            return _one_for_all(alpha) if alpha.size > 1 else None
         if alpha.size < _FEWEST:
             return None
         low, high = alpha.min(), alpha.max()
@@ -79,13 +73,6 @@ class PassedIntervals:
         if points > _WORTHWHILE * alpha.size:
             return None
         return _chebyshev(alpha, 0.5 * (low + high), half, points)
-
-
-def _one_for_all(alpha: FloatArray) -> IntervalPoints:
-    """Where costs add up, those of all the intervals are that of a single one."""
-    rates = np.exp(alpha)
-    together = np.add.reduce(rates)
-    return IntervalPoints(together[None], (rates / together)[:, None], None)
 
 
 def _chebyshev(alpha: FloatArray, middle: float, half: float, points: int) -> IntervalPoints:

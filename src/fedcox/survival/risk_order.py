@@ -32,6 +32,12 @@ class Cells:
         """Positions in a flattened (intervals, patients) array."""
         return self.interval * self.shape[1] + self.patient
 
+    def within(self, start: int, stop: int, depth: int) -> Cells:
+        """Those of neighbours, counted from the first, who have the first `depth` intervals."""
+        first, last = np.searchsorted(self.patient, (start, stop))
+        own = slice(first, last)
+        return Cells(self.patient[own] - start, self.interval[own], (depth, stop - start))
+
     def from_interval(self, first: int) -> Cells:
         """The same cells where the intervals before `first`, empty here, are left out."""
         shape = (self.shape[0] - first, self.shape[1])
@@ -79,6 +85,17 @@ class RiskOrder:
     @property
     def columns(self) -> int:
         return int(self.scaling.keep.size)
+
+    def depth(self, start: int) -> int:
+        """How many intervals this patient, and all who follow, are at risk in at most."""
+        # One interval more than this one passes: somebody may have the event there.
+        return min(int(self.survived[start]) + 1, int(self.surviving.size))
+
+    def cells(self, start: int, stop: int) -> tuple[Cells, Cells | None]:
+        """Those with an event, and those that count one half, of some neighbours."""
+        depth = self.depth(start)
+        halves = None if self.halves is None else self.halves.within(start, stop, depth)
+        return self.events.within(start, stop, depth), halves
 
     def scaled(self, start: int, stop: int, out: FloatArray) -> None:
         """Write the scaled covariates of some neighbours into `out` (patients, columns)."""
