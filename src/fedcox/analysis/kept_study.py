@@ -13,7 +13,7 @@ import numpy as np
 from fedcox.analysis.study import Study
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.query import AbstractQuery
-from fedcox.federation.setting import Setting, Timed
+from fedcox.federation.setting import Setting
 from fedcox.survival.time_grid import TimeGrid
 
 
@@ -55,4 +55,6 @@ class KeptStudy:
 
 def _setting(query: AbstractQuery[Any]) -> Setting | None:
     """The setting that a question refers to, be it through another thing agreed on."""
-    return query.setting.timing if isinstance(query.setting, Timed) else None
+    # A `Timed` setting; to ask for the protocol itself would take longer than all the rest.
+    timing: Setting | None = getattr(query.setting, "timing", None)
+    return timing

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
+
+_LENGTH = struct.Struct("<Q")
 
 
 def digest(question: object, *, without: Collection[str] = ()) -> bytes:
@@ -19,30 +23,35 @@ def digest(question: object, *, without: Collection[str] = ()) -> bytes:
 
     Fields named in `without` are left out, wherever they are.
     """
-    hasher = hashlib.sha256()
-    for part in _parts(question, without):
-        # Lengths keep neighbouring parts apart: ("ab", "c") is not ("a", "bc").
-        hasher.update(struct.pack("<Q", len(part)))
-        hasher.update(part)
-    return hasher.digest()
+    parts: list[bytes] = []
+    _add(question, without, parts)
+    # Lengths keep neighbouring parts apart: ("ab", "c") is not ("a", "bc").
+    return hashlib.sha256(
+        b"".join(piece for part in parts for piece in (_LENGTH.pack(len(part)), part))
+    ).digest()
 
 
-def _parts(value: object, without: Collection[str]) -> Iterator[bytes]:
+def _add(value: object, without: Collection[str], parts: list[bytes]) -> None:
     if isinstance(value, np.ndarray):
-        yield f"{value.dtype.str}{value.shape}".encode()
-        yield np.ascontiguousarray(value).tobytes()
+        parts += (f"{value.dtype.str}{value.shape}".encode(), value.tobytes())
     elif isinstance(value, tuple | list):
-        yield f"sequence of {len(value)}".encode()
+        parts.append(f"sequence of {len(value)}".encode())
         for entry in value:
-            yield from _parts(entry, without)
+            _add(entry, without, parts)
     elif is_dataclass(value):
-        yield type(value).__name__.encode()
-        for part in fields(value):
-            if not part.name.startswith("_") and part.name not in without:
-                yield part.name.encode()
-                yield from _parts(getattr(value, part.name), without)
+        kind: Any = type(value)
+        parts.append(kind.__name__.encode())
+        for name in _fields(kind):
+            if name not in without:
+                parts.append(name.encode())
+                _add(getattr(value, name), without, parts)
     else:
-        yield _one(value)
+        parts.append(_one(value))
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind) if not part.name.startswith("_"))
 
 
 def _one(value: object) -> bytes:

@@ -23,7 +23,8 @@ from fedcox.federation.query import AbstractQuery
 
 _NAME_BYTES = 32
 _MOST_QUESTIONS = 1000
-_QUESTION = Record(tuple(QUESTIONS))
+_KINDS: tuple[type[AbstractQuery[Any]], ...] = tuple(QUESTIONS)
+_QUESTION = Record(_KINDS)
 _SHARED = Record(SHARED)
 
 _names: WeakKeyDictionary[Shared, bytes] = WeakKeyDictionary()
@@ -153,7 +154,7 @@ def _encoded(query: AbstractQuery[Any], outgoing: _Outgoing) -> Tree:
 
 
 def _decoded(tree: Tree, incoming: _Incoming) -> AbstractQuery[Any]:
-    kind = kind_named(tree, tuple(QUESTIONS))
+    kind = kind_named(tree, _KINDS)
     if kind is None:
         raise MessageError("A question cannot be used.", _not_a_kind(_told_name(tree)))
     try:

@@ -246,12 +246,15 @@ class Record(AbstractForm):
         return kind
 
 
-def kind_named(tree: Tree, kinds: Sequence[type]) -> type | None:
+def kind_named(tree: Tree, kinds: tuple[type, ...]) -> type | None:
     """Which of these classes a tree says it is of."""
     named = tree.get(_CLASS) if isinstance(tree, dict) else None
-    if not isinstance(named, str):
-        return None
-    return next((kind for kind in kinds if kind.__name__ == named), None)
+    return _by_name(kinds).get(named) if isinstance(named, str) else None
+
+
+@cache
+def _by_name(kinds: tuple[type, ...]) -> Mapping[str, type]:
+    return {kind.__name__: kind for kind in kinds}
 
 
 def _raise(faults: Sequence[str]) -> None:
@@ -266,6 +269,12 @@ def _names(kinds: Sequence[type]) -> str:
 def declared(kind: Any) -> Mapping[str, AbstractForm]:
     """The public fields of a class, as it declares them itself."""
     return _declared(kind)
+
+
+def declare_all() -> None:
+    """Look at every class that may travel now, and not when the first object of it does."""
+    for kind in RULES:
+        declared(kind)
 
 
 @cache

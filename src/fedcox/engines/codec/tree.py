@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NoReturn, TypeAlias
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ _MOST_DIMENSIONS = 32
 _MOST_INT_BYTES = 16
 _SIZE = struct.Struct("<I")
 _FLOAT = struct.Struct("<d")
+_LETTER_AND_SIZE = struct.Struct("<BI")
+_LETTER_AND_FLOAT = struct.Struct("<Bd")
 
 _NONE, _FALSE, _TRUE, _INT, _REAL, _TEXT, _BYTES, _LIST, _TABLE, _ARRAY = b"NFTIRSBLDA"
 #: By the letter that says so in a message; the same letters as numpy's.
@@ -37,11 +39,13 @@ _DTYPES = {
     code: np.dtype(name)
     for code, name in zip(b"fiub", ("<f8", "<i8", "<u8", "|b1"), strict=True)
 }
+_NATIVE = {code: dtype.newbyteorder("=") for code, dtype in _DTYPES.items()}
 
 
 def to_bytes(tree: Tree) -> bytes:
     """The message that stands for this value."""
-    parts = [_MARK, *_written(tree, 0)]
+    parts: list[Any] = [_MARK]
+    _write(tree, 0, parts)
     message = b"".join(parts)
     if len(message) > _MOST_BYTES:
         raise MessageError(
@@ -69,95 +73,103 @@ def _unreadable(reason: str) -> NoReturn:
     raise MessageError("A message cannot be read.", [f"The reason: {reason}."])
 
 
-def _written(value: object, depth: int) -> Iterator[Any]:
-    """Pieces of the message; arrays are not copied until these are joined."""
+def _write(value: object, depth: int, parts: list[Any]) -> None:
+    """Add the pieces of a value; arrays are not copied until all pieces are joined."""
     if depth > _DEEPEST:
         raise _unsendable(f"it is nested more than {_DEEPEST} deep")
-    for kinds, write in _WRITERS:
-        if isinstance(value, kinds):
-            yield from write(value, depth)
-            return
+    write = _WRITERS.get(type(value)) or _writer_of_base(value)
+    write(value, depth, parts)
+
+
+def _writer_of_base(value: object) -> Callable[[Any, int, list[Any]], None]:
+    """For a value whose class is derived from one that may be sent, as numpy's floats are."""
+    for kind, write in _WRITERS.items():
+        if isinstance(value, kind):
+            return write
     raise _unsendable(f"it holds a {type(value).__name__}")
 
 
-def _write_none(value: None, depth: int) -> Iterator[bytes]:
-    yield bytes([_NONE])
+def _write_none(value: None, depth: int, parts: list[Any]) -> None:
+    parts.append(b"N")
 
 
-def _write_bool(value: bool, depth: int) -> Iterator[bytes]:
-    yield bytes([_TRUE if value else _FALSE])
+def _write_bool(value: bool, depth: int, parts: list[Any]) -> None:
+    parts.append(b"T" if value else b"F")
 
 
-def _write_int(value: int, depth: int) -> Iterator[bytes]:
+def _write_int(value: int, depth: int, parts: list[Any]) -> None:
     size = _int_size(value)
     if size > _MOST_INT_BYTES:
         raise _unsendable(f"a whole number needs more than {8 * _MOST_INT_BYTES} bits")
-    yield bytes([_INT, size]) + value.to_bytes(size, "little", signed=True)
+    parts.append(bytes((_INT, size)) + value.to_bytes(size, "little", signed=True))
 
 
-def _write_float(value: float, depth: int) -> Iterator[bytes]:
-    yield bytes([_REAL]) + _FLOAT.pack(value)
+def _write_float(value: float, depth: int, parts: list[Any]) -> None:
+    parts.append(_LETTER_AND_FLOAT.pack(_REAL, value))
 
 
-def _write_text(value: str, depth: int) -> Iterator[bytes]:
+def _write_text(value: str, depth: int, parts: list[Any]) -> None:
     try:
         text = value.encode()
     except UnicodeEncodeError:
         raise _unsendable("a text has characters that are none") from None
-    yield bytes([_TEXT]) + _sized(len(text))
-    yield text
+    parts += (_sized(_TEXT, len(text)), text)
 
 
-def _write_bytes(value: bytes, depth: int) -> Iterator[bytes]:
-    yield bytes([_BYTES]) + _sized(len(value))
-    yield value
+def _write_bytes(value: bytes, depth: int, parts: list[Any]) -> None:
+    parts += (_sized(_BYTES, len(value)), value)
 
 
-def _write_list(value: list[object], depth: int) -> Iterator[Any]:
-    yield bytes([_LIST]) + _sized(len(value))
+def _write_list(value: list[object], depth: int, parts: list[Any]) -> None:
+    parts.append(_sized(_LIST, len(value)))
     for entry in value:
-        yield from _written(entry, depth + 1)
+        _write(entry, depth + 1, parts)
 
 
-def _write_table(value: dict[object, object], depth: int) -> Iterator[Any]:
-    yield bytes([_TABLE]) + _sized(len(value))
+def _write_table(value: dict[object, object], depth: int, parts: list[Any]) -> None:
+    parts.append(_sized(_TABLE, len(value)))
     for key, entry in value.items():
         if not isinstance(key, str):
             raise _unsendable(f"a table has a key that is a {type(key).__name__}")
-        yield from _write_text(key, depth)
-        yield from _written(entry, depth + 1)
+        _write_text(key, depth, parts)
+        _write(entry, depth + 1, parts)
 
 
-def _write_array(value: NDArray[Any], depth: int) -> Iterator[Any]:
+def _write_array(value: NDArray[Any], depth: int, parts: list[Any]) -> None:
     code = ord(value.dtype.kind)
     dtype = _DTYPES.get(code)
     if dtype is None or value.dtype.itemsize != dtype.itemsize:
         raise _unsendable(f"it holds an array of {value.dtype}")
     if value.ndim > _MOST_DIMENSIONS:
         raise _unsendable(f"an array has more than {_MOST_DIMENSIONS} dimensions")
-    yield bytes([_ARRAY, code, value.ndim]) + b"".join(map(_sized, value.shape))
+    _check_size(max(value.shape, default=0))
+    parts.append(struct.pack(f"<BBB{value.ndim}I", _ARRAY, code, value.ndim, *value.shape))
     if value.size:
-        yield np.asarray(value, dtype=dtype, order="C").data
+        parts.append(np.asarray(value, dtype=dtype, order="C").data)
 
 
 #: Truth values are whole numbers to Python, so they come first.
-_WRITERS: tuple[tuple[type, Callable[[Any, int], Iterator[Any]]], ...] = (
-    (type(None), _write_none),
-    (bool, _write_bool),
-    (int, _write_int),
-    (float, _write_float),
-    (str, _write_text),
-    (bytes, _write_bytes),
-    (np.ndarray, _write_array),
-    (dict, _write_table),
-    (list, _write_list),
-)
+_WRITERS: dict[type, Callable[[Any, int, list[Any]], None]] = {
+    type(None): _write_none,
+    bool: _write_bool,
+    int: _write_int,
+    float: _write_float,
+    str: _write_text,
+    bytes: _write_bytes,
+    np.ndarray: _write_array,
+    dict: _write_table,
+    list: _write_list,
+}
 
 
-def _sized(size: int) -> bytes:
+def _sized(letter: int, size: int) -> bytes:
+    _check_size(size)
+    return _LETTER_AND_SIZE.pack(letter, size)
+
+
+def _check_size(size: int) -> None:
     if size > _MOST_BYTES:
         raise _unsendable(f"a part of it has more than {_MOST_BYTES:,} entries")
-    return _SIZE.pack(size)
 
 
 def _int_size(value: int) -> int:
@@ -181,57 +193,51 @@ class _Reader:
 
     def __init__(self, message: bytes, place: int) -> None:
         self._message, self._place = message, place
-        self._readers: dict[int, Callable[[int], Tree]] = {
-            _NONE: lambda depth: None,
-            _FALSE: lambda depth: False,
-            _TRUE: lambda depth: True,
-            _INT: self._int,
-            _REAL: lambda depth: float(_FLOAT.unpack(self._taken(_FLOAT.size))[0]),
-            _TEXT: lambda depth: self._text(),
-            _BYTES: lambda depth: self._taken(self._size()),
-            _LIST: self._list,
-            _TABLE: self._table,
-            _ARRAY: self._array,
-        }
 
     def value(self, depth: int) -> Tree:
         if depth > _DEEPEST:
             _unreadable(f"it is nested more than {_DEEPEST} deep")
-        reader = self._readers.get(self._taken(1)[0])
-        if reader is None:
+        read = self._readers.get(self._message[self._skip(1)])
+        if read is None:
             _unreadable("it holds something of an unknown kind")
-        return reader(depth)
+        return read(self, depth)
 
     def check_end(self) -> None:
         if self._place != len(self._message):
             _unreadable("it goes on after its end")
 
-    def _taken(self, size: int) -> bytes:
-        """The next bytes, all of them."""
-        start = self._skip(size)
-        return self._message[start : self._place]
-
     def _skip(self, size: int) -> int:
-        """Go past the next bytes, and say where they begin."""
+        """Go past the next bytes, all of them, and say where they begin."""
         start = self._place
         if size > len(self._message) - start:
             _unreadable("it is cut")
-        self._place += size
+        self._place = start + size
         return start
 
     def _size(self) -> int:
-        return int(_SIZE.unpack(self._taken(_SIZE.size))[0])
+        size: int = _SIZE.unpack_from(self._message, self._skip(_SIZE.size))[0]
+        return size
+
+    def _bytes(self, depth: int) -> bytes:
+        size = self._size()
+        start = self._skip(size)
+        return self._message[start : start + size]
 
     def _int(self, depth: int) -> int:
-        size = self._taken(1)[0]
-        value = int.from_bytes(self._taken(size), "little", signed=True)
+        size = self._message[self._skip(1)]
+        start = self._skip(size)
+        value = int.from_bytes(self._message[start : start + size], "little", signed=True)
         if not 1 <= size <= _MOST_INT_BYTES or _int_size(value) != size:
             _unreadable("a whole number is longer than it needs to be")
         return value
 
-    def _text(self) -> str:
+    def _float(self, depth: int) -> float:
+        value: float = _FLOAT.unpack_from(self._message, self._skip(_FLOAT.size))[0]
+        return value
+
+    def _text(self, depth: int) -> str:
         try:
-            return self._taken(self._size()).decode()
+            return self._bytes(depth).decode()
         except UnicodeDecodeError:
             _unreadable("a text is none")
 
@@ -242,29 +248,46 @@ class _Reader:
     def _table(self, depth: int) -> dict[str, Tree]:
         table: dict[str, Tree] = {}
         for _ in range(self._size()):
-            if self._taken(1)[0] != _TEXT:
+            if self._message[self._skip(1)] != _TEXT:
                 _unreadable("a table has a key that is no text")
-            key = self._text()
+            key = self._text(depth)
             if key in table:
                 _unreadable("a table has a key twice")
             table[key] = self.value(depth + 1)
         return table
 
     def _array(self, depth: int) -> NDArray[Any]:
-        code, dimensions = self._taken(2)
+        start = self._skip(2)
+        code, dimensions = self._message[start], self._message[start + 1]
         dtype = _DTYPES.get(code)
         if dtype is None:
             _unreadable("an array is of an unknown type")
         if dimensions > _MOST_DIMENSIONS:
             _unreadable(f"an array has more than {_MOST_DIMENSIONS} dimensions")
-        shape = tuple(self._size() for _ in range(dimensions))
+        place = self._skip(dimensions * _SIZE.size)
+        shape = struct.unpack_from(f"<{dimensions}I", self._message, place)
         entries = math.prod(shape)
         start = self._skip(entries * dtype.itemsize)
-        stored = np.dtype(np.uint8) if dtype.kind == "b" else dtype
+        native = _NATIVE[code]
         if not entries:
-            return _empty(shape, dtype.newbyteorder("="))
-        flat = np.frombuffer(self._message, stored, entries, start)
-        if dtype.kind == "b" and flat.max(initial=0) > 1:
+            return _empty(shape, native)
+        truth = dtype.kind == "b"
+        flat = np.frombuffer(self._message, np.uint8 if truth else dtype, entries, start)
+        if truth and flat.max(initial=0) > 1:
             _unreadable("a truth value is neither")
         # A copy: aligned, in the machine's own byte order, and apart from the message.
-        return flat.astype(dtype.newbyteorder("=")).reshape(shape)
+        return flat.astype(native).reshape(shape)
+
+    #: By the letter that says what follows.
+    _readers: ClassVar[dict[int, Callable[[_Reader, int], Tree]]] = {
+        _NONE: lambda reader, depth: None,
+        _FALSE: lambda reader, depth: False,
+        _TRUE: lambda reader, depth: True,
+        _INT: _int,
+        _REAL: _float,
+        _TEXT: _text,
+        _BYTES: _bytes,
+        _LIST: _list,
+        _TABLE: _table,
+        _ARRAY: _array,
+    }
