@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from pathlib import Path
 from threading import Lock
@@ -11,6 +10,7 @@ from typing import Any
 from nvflare.collab import collab
 
 import fedcox.data.cohort_file  # noqa: F401  # takes a second: now, not in the first round
+from fedcox.deployment.before_rounds import make_ready
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.hospital_desk import HospitalDesk
 from fedcox.engines.nvflare.messages import Refusal, refusal
@@ -42,5 +42,5 @@ class CenterJob:
             if self._site is None:
                 folder = CenterFolder.read(home)
                 self._site = Site(folder.name, HospitalDesk(folder))
-                gc.freeze()  # else the engine's many objects are looked through in mid-round
+                make_ready()
             return self._site

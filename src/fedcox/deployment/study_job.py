@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 from nvflare.collab import collab
 
+from fedcox.deployment.before_rounds import make_ready
 from fedcox.deployment.conduct import conduct
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
+from fedcox.deployment.finished_messages import forget_in_one_thread
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.engines.nvflare.line import CollabLine
 
@@ -26,7 +27,8 @@ class StudyJob:
         line = CollabLine({site.name: site for site in collab.clients})
         run = RunFolder(folder.runs / self.run)
         settings = run.read_settings()
-        gc.freeze()  # else the engine's many objects are looked through in mid-round
+        forget_in_one_thread()
+        make_ready()
         conduct(
             run,
             line,
