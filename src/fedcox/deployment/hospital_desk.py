@@ -116,7 +116,9 @@ class HospitalDesk:
             raise NotNowError(Refusal("waiting" if decision is None else "declined"))
 
     def leaving(self, rows: Sequence[Leaving]) -> None:
-        self._note(self._folder.ledger, [{"study": self._study, **asdict(row)} for row in rows])
+        told = {"time": _now(), "study": self._study}
+        plain = [{key: _plain(value) for key, value in vars(row).items()} for row in rows]
+        append_rows(self._folder.ledger, [{**told, **row} for row in plain])
 
     def trouble(self, error: Exception) -> None:
         """Into the hospital's own log: words for a refusal, the whole trace for a fault."""
@@ -241,10 +243,6 @@ class HospitalDesk:
         from fedcox.privacy.identity import Identity
 
         return Identity.load(self._folder.identity)
-
-    def _note(self, file: Path, rows: Sequence[dict[str, Any]]) -> None:
-        plain = [{key: _plain(value) for key, value in row.items()} for row in rows]
-        append_rows(file, [{"time": _now(), **row} for row in plain])
 
 
 def _known(invitation: Invitation) -> dict[str, PublicIdentity]:

@@ -131,7 +131,7 @@ class Site:
     name: str
     desk: Desk
     _study: OpenStudy | None = None
-    _center: Center | None = None  # with its patients numbered as they were last
+    _numbered: tuple[int, Center] | None = None  # with its patients numbered from there on
     _run: bytes | None = None
     _last: int = 0
     _settings: dict[bytes, Shared] = field(default_factory=dict)
@@ -214,7 +214,7 @@ class Site:
             raise NotNowError(Refusal("order", ("secure sums",)))
         told = table(body, "questions", "first")
         queries = self._questions(study, told["questions"])
-        center = self._numbered(study, told["first"])
+        center = self._numbered_from(study, told["first"])
         replies = [
             Reply(center.answer(query), center.group(query), center.epsilon(query))
             for query in queries
@@ -234,19 +234,21 @@ class Site:
         )
         return content
 
-    def _numbered(self, study: OpenStudy, first: Tree) -> Center:
+    def _numbered_from(self, study: OpenStudy, first: Tree) -> Center:
         """The center with its patients numbered from `first` on."""
         if first is None:
             return study.center
         if type(first) is not int or not 0 <= first < 2**53:
             raise MessageError("Patients are numbered from a whole number on.")
-        center = study.center if self._center is None else self._center
-        cohort = center.cohort
-        numbers = np.arange(first, first + cohort.patients)
-        if not np.array_equal(cohort.number, numbers):
-            center = replace(center, cohort=replace(cohort, number=numbers))
-        self._center = center
-        return center
+        if self._numbered is None or self._numbered[0] != first:
+            cohort = study.center.cohort
+            numbers = np.arange(first, first + cohort.patients)
+            if np.array_equal(cohort.number, numbers):
+                center = study.center  # with all that was prepared for it
+            else:
+                center = replace(study.center, cohort=replace(cohort, number=numbers))
+            self._numbered = first, center
+        return self._numbered[1]
 
     def _masked(self, study: OpenStudy, masked: MaskedCenter, body: Tree) -> Tree:
         told = table(body, "questions", "round", "centers", "previous")
