@@ -1,9 +1,9 @@
 """What a round costs between machines: `python -m benchmarks.deployment`.
 
 A real server and five centers of 10,000 simulated patients as separate processes on this
-machine, connected by mutual TLS. Each study is a job, with empty rounds before it and after it:
-what else happens on this machine meanwhile slows both. Every study counts. The processes share
-this machine's cores, which hospitals would not.
+machine, connected by mutual TLS. Each study is a job, with empty rounds between its own ones:
+what else happens on this machine meanwhile slows both. Every round of every study counts. The
+processes share this machine's cores, which hospitals would not.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -57,21 +57,27 @@ class Timed:
     """One study: rounds of messages, and seconds."""
 
     rounds: int  # the invitation and every question
-    empty: tuple[float, ...]  # empty rounds, half of them before the study, half after it
     asked: tuple[float, ...]  # rounds in which a question was asked
+    empty: tuple[tuple[float, ...], ...]  # empty rounds just before and after each of them
     start: float  # from submitting to the first message
-    study: float  # from the invitation to the result
+    study: float  # from the invitation to the result, the empty rounds among it
     same_bits: bool
 
     @property
     def ratios(self) -> list[float]:
-        """Each round over an empty round in the middle of those around the same study."""
-        return [seconds / statistics.median(self.empty) for seconds in self.asked]
+        """Each round over an empty one in the middle of those beside it."""
+        beside = map(statistics.median, self.empty)
+        return [asked / empty for asked, empty in zip(self.asked, beside, strict=True)]
 
     @property
     def ratio(self) -> float:
         """Of a round in the middle."""
         return statistics.median(self.ratios)
+
+    @property
+    def whole(self) -> float:
+        """All rounds together over as many empty ones: the slowest of them counts in full."""
+        return sum(self.asked) / sum(map(statistics.median, self.empty))
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ class Measured:
     def summary(self) -> dict[str, Any]:
         """Over the rounds of all studies; none is left out."""
         every = [ratio for each in self.studies for ratio in each.ratios]
-        empty = [seconds for each in self.studies for seconds in each.empty]
+        empty = [seconds for each in self.studies for few in each.empty for seconds in few]
         asked = [seconds for each in self.studies for seconds in each.asked]
         low, middle, high = statistics.quantiles(every, n=4, method="inclusive")
         return {
@@ -98,6 +104,7 @@ class Measured:
             "ratio_quartiles": [low, high],
             "ratio_of_each_study": [each.ratio for each in self.studies],
             "worst_study": max(each.ratio for each in self.studies),
+            "whole_of_each_study": [each.whole for each in self.studies],
             "empty_round": statistics.median(empty),
             "empty_round_slowest": max(empty),
             "round": statistics.median(asked),
@@ -112,18 +119,19 @@ class Measured:
         found = self.summary
         low, high = found["ratio_quartiles"]
         asked = sum(len(each.asked) for each in self.studies)
-        empty = sum(len(each.empty) for each in self.studies)
         yield (
             f"{self.centers} centers of {self.patients // self.centers:,} patients, "
-            f"{len(self.studies)} studies, {asked} rounds and {empty} empty ones"
+            f"{len(self.studies)} studies, {asked} rounds with empty ones between them"
         )
         yield f"rounds of messages of one study, at most 9: {found['rounds']}"
         yield (
-            f"a round over an empty round of its study, at most 1.5: {found['ratio']:.2f} "
+            f"a round over the empty rounds beside it, at most 1.5: {found['ratio']:.2f} "
             f"(half of them between {low:.2f} and {high:.2f})"
         )
         each = ", ".join(f"{ratio:.2f}" for ratio in found["ratio_of_each_study"])
         yield f"the same for each study: {each}; the worst {found['worst_study']:.2f}"
+        each = ", ".join(f"{ratio:.2f}" for ratio in found["whole_of_each_study"])
+        yield f"all rounds of a study over as many empty ones: {each}"
         yield f"an empty round, at most 0.3 s: {found['empty_round']:.3f} s"
         yield f"slowest empty round {found['empty_round_slowest']:.3f} s"
         yield f"a round {found['round']:.3f} s, the slowest {found['round_slowest']:.3f} s"
@@ -217,30 +225,54 @@ def _told(run: RunFolder) -> list[dict[str, Any]]:
 
 def _timed(run: RunFolder, begun: float, *, same_bits: bool) -> Timed:
     told = _told(run)
-    exchanged = [each for each in told if each["kind"] == "exchange"]
-    messages = [each for each in exchanged if each["step"] != "ping"]
+    exchanged = [_Round.told(each) for each in told if each["kind"] == "exchange"]
+    messages = [place for place, each in enumerate(exchanged) if each.step != "ping"]
+    asked = [place for place in messages if exchanged[place].step == "ask"]
     invited = next(each["at"] for each in told if each["kind"] == "code")
     done = next(each["at"] for each in told if each["kind"] == "done")
-    pinged_afterwards = exchanged[-1]["at"] - messages[-1]["at"]
-    first = exchanged[0]
     return Timed(
         len(messages),
-        # The first one after the study comes after the coordinator's own last work on it.
-        tuple(_gaps(exchanged, after=("ping",), step="ping")),
-        tuple(_gaps(exchanged, after=("study", "ask"), step="ask")),
-        first["at"] - max(first["seconds"].values()) - begun,
-        done - invited - pinged_afterwards,
+        tuple(_asked(exchanged, place) for place in asked),
+        tuple((*_before(exchanged, place), *_after(exchanged, place)) for place in asked),
+        exchanged[0].begun - begun,
+        done - invited,
         same_bits,
     )
 
 
-def _gaps(
-    exchanged: Sequence[dict[str, Any]], *, after: Sequence[str], step: str
-) -> Iterator[float]:
-    """Seconds from the end of one round to the end of the next, with all work in between."""
-    for here, there in pairwise(exchanged):
-        if here["step"] in after and there["step"] == step:
-            yield there["at"] - here["at"]
+@dataclass(frozen=True)
+class _Round:
+    step: str
+    begun: float
+    ended: float
+
+    @classmethod
+    def told(cls, row: dict[str, Any]) -> _Round:
+        return cls(row["step"], row["at"] - max(row["seconds"].values()), row["at"])
+
+    @property
+    def lasted(self) -> float:
+        return self.ended - self.begun
+
+
+def _asked(exchanged: Sequence[_Round], place: int) -> float:
+    """A round with all the coordinator did since the message before, without empty ones."""
+    empty = len(_before(exchanged, place))
+    prepared = exchanged[place - empty].begun - exchanged[place - empty - 1].ended
+    return prepared + exchanged[place].ended - exchanged[place - 1].ended
+
+
+def _before(exchanged: Sequence[_Round], place: int) -> list[float]:
+    return _lasted(reversed(exchanged[:place]))
+
+
+def _after(exchanged: Sequence[_Round], place: int) -> list[float]:
+    return _lasted(exchanged[place + 1 :])
+
+
+def _lasted(following: Iterable[_Round]) -> list[float]:
+    """How long empty rounds took, up to the next of another kind."""
+    return [each.lasted for each in takewhile(lambda each: each.step == "ping", following)]
 
 
 def _in_one_process(folder: Path, study: Study, names: Sequence[str]) -> tuple[Any, ...]:
@@ -283,7 +315,7 @@ def main() -> None:
     parser.add_argument("--patients", type=int, default=50_000, help="over all centers")
     parser.add_argument("--studies", type=int, default=8, help="one after the other")
     parser.add_argument(
-        "--pings", type=int, default=20, help="empty rounds before and after each study"
+        "--pings", type=int, default=3, help="empty rounds before each round and after the last"
     )
     parser.add_argument("--keep", action="store_true", help=f"write {RESULT}")
     given = parser.parse_args()

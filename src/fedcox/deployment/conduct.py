@@ -29,7 +29,6 @@ from fedcox.solvers.solver import Step
 
 if TYPE_CHECKING:
     from fedcox.analysis.fitted import FittedStudy
-    from fedcox.engines.codec.tree import Tree
     from fedcox.federation.query import Federation
     from fedcox.privacy.identity import PublicIdentity
 
@@ -52,8 +51,8 @@ def conduct(
     """Run the study of this folder; how it ends is left there.
 
     `centers` are all that were invited. Those whose data managers have not approved the study
-    are asked again every `pause` seconds, for `wait` seconds. Before that, and again after the
-    last question, come `pings` empty rounds, which show how long the line itself takes.
+    are asked again every `pause` seconds, for `wait` seconds. Before that, before every
+    question and after the last come `pings` empty rounds, which show how long the line takes.
     """
     with run.alone(_PATIENCE):
         run.error.unlink(missing_ok=True)
@@ -79,7 +78,7 @@ def _conducted(
     study = Study.read(run.study)
     _check_batches(study)
     board = _switchboard(run, study, line, centers)
-    _ping(board, pings)
+    board.ping(pings)
     known = identities(run, board) if study.privacy.secure_sums else {}
     code = study_code(study, centers, known)
     run.tell("code", code=code, centers=list(board.names))
@@ -92,21 +91,13 @@ def _conducted(
         run.leave_out(board.without)
         board.on_going_on = run.leave_out
     bare = _federation(study, board, code, known, joined)
+    board.pings = pings
     with _kept(run, study, bare, joined) as federation, warnings.catch_warnings():
         absent = absent_centers(sorted(set(centers) - set(federation.names)))
         warnings.simplefilter("ignore", FedcoxWarning)  # the fit's notices hold them
         fitted = fit(study, federation, lambda step: _tell_step(run, step))
-    _ping(board, pings)
+    board.ping(pings)
     return replace(fitted, notices=(*absent, *fitted.notices))
-
-
-def _ping(board: Switchboard, number: int) -> None:
-    """Empty rounds, until one is not answered; no center is lost by them."""
-    for _ in range(number):
-        bodies: dict[str, Tree] = dict.fromkeys(board.names)
-        _, silent = board.try_once("ping", bodies, lambda name, told: None)
-        if silent:
-            return
 
 
 def _go_on_with_the_same(

@@ -50,7 +50,7 @@ def run(
         typer.Option(
             metavar="N",
             min=0,
-            help="Empty rounds before and after the study, to see how long the line takes.",
+            help="Empty rounds between those of the study, to see how long the line takes.",
         ),
     ] = 0,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -35,7 +36,8 @@ class Switchboard:
 
     `needed` centers must be left; one fewer, and the run stops with everything that went
     wrong. Whoever asks sees by `names` that a center is gone, and `on_going_on` hears, before
-    the next message leaves, whom the run goes on without.
+    the next message leaves, whom the run goes on without. `pings` empty rounds come before
+    every question, to see how long the line itself takes.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Switchboard:
         watch: Watch = lambda exchange: None,
     ) -> None:
         self.names = line.names
+        self.pings = 0
         self.lost: dict[str, str] = {}
         self.without: frozenset[str] = frozenset()  # those that the run went on without
         self.on_going_on: Callable[[frozenset[str]], None] = lambda without: None
@@ -65,6 +68,7 @@ class Switchboard:
 
         A center whose answer cannot be read is lost like one that does not answer.
         """
+        self.ping(self.pings)
         found, lost = self._exchanged(step, bodies, read, questions)
         for name, reason in lost.items():
             self.lost[name] = reason.words if isinstance(reason, Refusal) else reason
@@ -78,6 +82,14 @@ class Switchboard:
     ) -> tuple[dict[str, Read], dict[str, str | Refusal]]:
         """The same, but nobody is lost by it: for centers that may say yes later."""
         return self._exchanged(step, bodies, read, ())
+
+    def ping(self, number: int) -> None:
+        """Empty rounds, until one is not answered; no center is lost by them."""
+        for _ in range(number):
+            bodies: dict[str, Tree] = dict.fromkeys(self.names)
+            _, silent = self.try_once("ping", bodies, lambda name, told: None)
+            if silent:
+                return
 
     def drop(self, name: str, reason: str) -> None:
         """Leave a center out from here on."""
@@ -108,14 +120,24 @@ class Switchboard:
         seconds: dict[str, float] = {}
 
         told: dict[str, Read | _Lost] = {}
+        unread: list[tuple[str, bytes | Silence]] = []
+
+        def read_them() -> None:
+            with suppress(IndexError):  # all are read, by this thread or another
+                while True:
+                    name, answer = unread.pop()
+                    told[name] = _read(answer, heading, name, read)
 
         def heard(name: str, answer: bytes | Silence) -> None:
             seconds[name] = time.monotonic() - begun
-            # While others are still at work.
-            told[name] = _read(answer, heading, name, read)
+            unread.append((name, answer))
+            # While the last is at work, but not before: reading takes time from sending.
+            if len(seconds) >= len(bodies) - 1:
+                read_them()
 
         messages = {name: request(heading, body) for name, body in bodies.items()}
         self._line.call(messages, self._timeout, heard)
+        read_them()
         found: dict[str, Read] = {}
         lost: dict[str, str | Refusal] = {}
         for name in sorted(bodies):
