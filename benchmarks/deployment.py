@@ -2,8 +2,9 @@
 
 A real server and five centers of 10,000 simulated patients as separate processes on this
 machine, connected by mutual TLS. Each study is a job, with empty rounds between its own ones:
-what else happens on this machine meanwhile slows both. Every round of every study counts. The
-processes share this machine's cores, which hospitals would not.
+what else happens on this machine meanwhile slows both. Every round of every study counts, with
+all that the coordinator does before it and after the last answer; an empty round ends with the
+last answer. The processes share this machine's cores, which hospitals would not.
 """
 
 from __future__ import annotations
@@ -319,6 +320,8 @@ def main() -> None:
     )
     parser.add_argument("--keep", action="store_true", help=f"write {RESULT}")
     given = parser.parse_args()
+    if given.pings < 1:
+        parser.error("--pings: at least one empty round is needed to compare with")
     found = measure(given.centers, given.patients, given.studies, given.pings)
     for line in found.lines():
         print(line)

@@ -36,6 +36,14 @@ def test_none_is_lost_while_others_are_called() -> None:
     assert sorted(called) == list(range(1000))
 
 
+def test_one_that_fails_does_not_keep_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    later, called = Later(), list[str]()
+    later.after(0.0, lambda: called.append(str(1 / 0)))
+    later.after(0.05, lambda: called.append("after it"))
+    until(lambda: called == ["after it"])
+    assert "could not be forgotten" in caplog.text
+
+
 def test_the_engine_forgets_a_thousand_messages_in_one_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -71,6 +71,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     few = dict.fromkeys(LINK_NAMES, WAYS[request.param])
     monkeypatch.setattr(preparation, "FEW_INTERVALS", few)
     monkeypatch.setattr(cell_blocks, "_PATIENTS", 37)  # several blocks, cut anywhere
+    monkeypatch.setattr(cell_blocks, "_COVARIATES", 0)  # and slabs, the smallest there are
     return str(request.param)
 
 
@@ -122,6 +123,7 @@ def test_intervals_with_similar_hazards_sum_as_the_stack_does(
 ) -> None:
     monkeypatch.setattr(preparation, "FEW_INTERVALS", dict.fromkeys(LINK_NAMES, 10**9))
     monkeypatch.setattr(cell_blocks, "_PATIENTS", 37)
+    monkeypatch.setattr(cell_blocks, "_COVARIATES", 0)  # and slabs, the smallest there are
     link, grid = LINKS[name], TimeGrid.regular(float(COHORT.time.max()) / 80, COHORT.time.max())
     rng = np.random.default_rng(11)
     alpha = -3.0 + apart * rng.uniform(-1.0, 1.0, grid.intervals)
@@ -151,6 +153,7 @@ def test_derivatives_without_effects_equal_the_sum_over_the_stack(
 ) -> None:
     monkeypatch.setattr(preparation, "FEW_INTERVALS", dict.fromkeys(LINK_NAMES, 10**9))
     monkeypatch.setattr(cell_blocks, "_PATIENTS", 37)
+    monkeypatch.setattr(cell_blocks, "_COVARIATES", 0)  # and slabs, the smallest there are
     monkeypatch.setattr(without_effects, "_MANY", many)
     grid, link = grids(COHORT)[grid_name], LINKS[name]
     alpha, beta = np.random.default_rng(8).normal(-3.0, 1.0, grid.intervals), np.zeros(3)
@@ -269,6 +272,37 @@ def test_overflow_gives_an_infinite_loss_and_no_exception(way: str) -> None:
             grid, "include", link, np.zeros(grid.intervals), np.full(3, 900.0), Detail.HESSIAN
         )
         assert not np.isfinite(found.loss)
+
+
+def test_absurd_rates_where_nobody_passes_give_no_nan() -> None:
+    rng = np.random.default_rng(4)
+    cohort = Cohort(rng.normal(size=(80, 2)), rng.uniform(0.1, 2.9, 80), np.arange(80) % 2 == 0)
+    grid = TimeGrid(np.arange(1.0, 5.0), 1.0)
+    alpha = np.array([-2.0, -2.0, -2.0, 710.0])  # nobody reaches the last interval
+    for detail in Detail:
+        found = ask(
+            grid, "include", LINKS["cloglog"], alpha, np.array([0.3, -0.2]), detail, cohort
+        )
+        assert np.isfinite(found.loss)
+        assert np.isfinite(found.alpha).all()
+        assert found.alpha[3] == 0.0
+        assert np.isfinite(found.beta).all()
+
+
+def test_a_risk_of_zero_costs_nothing_however_large_the_rates_are() -> None:
+    cohort = Cohort(np.array([[-1.0], [-2.0]]), np.array([3.5, 3.5]), np.array([False, False]))
+    grid = TimeGrid(np.arange(1.0, 4.0), 1.0)
+    found = ask(
+        grid,
+        "include",
+        LINKS["cloglog"],
+        np.full(3, 709.5),
+        np.array([5000.0]),
+        Detail.GRADIENT,
+        cohort,
+    )
+    assert found.loss == 0.0
+    assert not found.alpha.any()
 
 
 def test_drawing_patients_repeats_them(way: str) -> None:

@@ -29,6 +29,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     name, few = request.param
     monkeypatch.setattr(preparation, "FEW_INTERVALS", dict.fromkeys(LINK_NAMES, few))
     monkeypatch.setattr(cell_blocks, "_PATIENTS", 37)
+    monkeypatch.setattr(cell_blocks, "_COVARIATES", 0)  # and slabs, the smallest there are
     return str(name)
 
 

@@ -2,12 +2,13 @@
 
 The engine remembers every reply for a minute, to know a second copy of it, and starts a thread
 that waits for that minute. After a few hundred rounds the coordinator's process would have
-thousands of them, and a round would take twice as long.
+thousands of them, and a round would take half as long again.
 """
 
 from __future__ import annotations
 
 import heapq
+import logging
 import time
 from collections.abc import Callable
 from itertools import count
@@ -36,7 +37,10 @@ class Later:
 
     def _run(self) -> None:
         while True:
-            self._next()()
+            try:
+                self._next()()
+            except Exception:  # the others still have their turn
+                logging.getLogger(__name__).exception("A message could not be forgotten.")
 
     def _next(self) -> Callable[[], None]:
         with self._changed:

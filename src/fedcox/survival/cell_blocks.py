@@ -1,4 +1,4 @@
-"""Few intervals: every cell is computed, in blocks of patients small enough for the cache.
+"""Few intervals: cells are computed, in blocks of patients small enough for the cache.
 
 A block is laid out as intervals × patients. In it everything happens at once – predictor,
 cells, gradient, curvature – so the covariates are read from memory once per question.
@@ -39,7 +39,7 @@ class WorkingRoom:
     """Memory that every block of a center computes in; fresh memory costs more than sums do.
 
     cells   (3, most cells of a block)
-    columns (columns, most patients of a block)
+    columns (columns, most patients of a slab)
     """
 
     cells: FloatArray

@@ -199,10 +199,8 @@ class ComplementaryLogLog(AbstractLink):
     def event(self, v: FloatArray) -> Terms:
         # g' = −v/(exp(v) − 1); beyond 700 that is zero, and exp(v) no number.
         near = np.minimum(v, 700.0)
-        grown = np.expm1(near)
-        ratio = near / grown
-        # log(1 + 1/(exp(v) − 1)) is g, and loses no digit at either end.
-        return Terms(np.log1p(1.0 / grown), -ratio, ratio * (near + ratio - 1.0))
+        ratio = near / np.expm1(near)
+        return Terms(-np.log(-np.expm1(-v)), -ratio, ratio * (near + ratio - 1.0))
 
     def information(self, v: FloatArray, out: FloatArray | None = None) -> FloatArray:
         # v · v/(exp(v) − 1), which is zero both at v = 0 and from where exp(v) is no number.

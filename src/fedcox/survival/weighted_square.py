@@ -34,7 +34,7 @@ def square_of_columns(
     """
     room = scratch[:, : weight.size]
     if len(columns) <= _FEW_COLUMNS:
-        square = np.multiply(columns, weight, out=room) @ columns.T
-        return np.asarray(0.5 * (square + square.T))
+        square = np.multiply(columns, 0.5 * weight, out=room) @ columns.T
+        return np.asarray(square + square.T)
     rooted = np.multiply(columns, np.sqrt(np.maximum(weight, 0.0)), out=room)
     return np.asarray(rooted @ rooted.T)

@@ -28,7 +28,7 @@ class AlikePatients:
     survived    (groups,) how many intervals they pass
     event       (groups,) whether they have the event in the next one
     half        (groups,) whether the next one counts one half
-    parts       group, and scaled columns of those of its patients who stand in one block
+    parts       group, and scaled columns of those of its patients who stand in one slab
     """
 
     size: IntArray
@@ -38,8 +38,8 @@ class AlikePatients:
     parts: tuple[tuple[int, FloatArray], ...]
 
     @classmethod
-    def of(cls, order: RiskOrder, blocks: Sequence[FloatArray]) -> AlikePatients:
-        """Find the groups; `blocks` hold the columns of all patients, (columns, patients)."""
+    def of(cls, order: RiskOrder, slabs: Sequence[FloatArray]) -> AlikePatients:
+        """Find the groups; `slabs` hold the columns of all patients, (columns, patients)."""
         event, half = _marked(order.events, order), _marked(order.halves, order)
         first = np.flatnonzero(np.diff(4 * order.survived + 2 * event + half, prepend=-1))
         ends = np.append(first[1:], order.patients)
@@ -48,7 +48,7 @@ class AlikePatients:
             order.survived[first],
             event[first],
             half[first],
-            tuple(_parts(ends.tolist(), blocks)),
+            tuple(_parts(ends.tolist(), slabs)),
         )
 
     @property
@@ -92,10 +92,10 @@ def _marked(cells: Cells | None, order: RiskOrder) -> BoolArray:
     return marked
 
 
-def _parts(ends: list[int], blocks: Sequence[FloatArray]) -> Iterator[tuple[int, FloatArray]]:
-    """Cut the blocks wherever a group ends."""
+def _parts(ends: list[int], slabs: Sequence[FloatArray]) -> Iterator[tuple[int, FloatArray]]:
+    """Cut the slabs wherever a group ends."""
     group = start = 0
-    for columns in blocks:
+    for columns in slabs:
         first, stop = start, start + columns.shape[1]
         while first < stop:
             last = min(ends[group], stop)

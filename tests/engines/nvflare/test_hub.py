@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,8 @@ from fedcox.analysis.fit import estimate
 from fedcox.analysis.plan import Plan
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
-from fedcox.engines.nvflare.line import Silence
-from fedcox.engines.nvflare.switchboard import Exchange
+from fedcox.engines.nvflare.line import Heard, Silence
+from fedcox.engines.nvflare.switchboard import Exchange, Switchboard
 from fedcox.errors import CentersMissingError
 from fedcox.federation.query import Federation
 from fedcox.solvers.adam import Adam
@@ -165,6 +168,41 @@ def test_a_center_that_failed_is_not_asked_again() -> None:
     failed = [exchange.number for exchange in asked if exchange.lost]
     assert failed == [4]
     assert all("center 02" not in exchange.seconds for exchange in asked[4:])
+
+
+class SomeAtOnce:
+    """A line that tells of several answers at the same time, and of the last one later."""
+
+    names = tuple("abcde")
+
+    def call(self, messages: Mapping[str, bytes], timeout: float, heard: Heard) -> None:
+        together = Barrier(len(messages) - 1)
+
+        def one(name: str) -> None:
+            together.wait()
+            heard(name, Silence(f"said by {name}"))
+
+        first, *others = messages
+        with ThreadPoolExecutor(len(others)) as threads:
+            list(threads.map(one, others))
+        heard(first, Silence(f"said by {first}"))
+
+
+def test_no_answer_is_lost_where_several_come_at_once() -> None:
+    for _ in range(50):
+        board = Switchboard(SomeAtOnce(), needed=0, timeout=1.0)
+        _, lost = board.try_once("ping", dict.fromkeys("abcde"), lambda name, told: None)
+        assert lost == {name: f"said by {name}" for name in "abcde"}
+
+
+def test_a_fault_in_reading_is_told_and_not_taken_for_silence() -> None:
+    def faulty(name: str, told: object) -> None:
+        raise IndexError(name)
+
+    hub = hub_over(parts())
+    board = hub._switchboard
+    with pytest.raises(IndexError):
+        board.try_once("ping", dict.fromkeys(board.names), faulty)
 
 
 def test_an_answer_of_an_earlier_round_is_refused_by_its_number() -> None:

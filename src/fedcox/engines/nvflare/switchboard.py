@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -123,10 +122,12 @@ class Switchboard:
         unread: list[tuple[str, bytes | Silence]] = []
 
         def read_them() -> None:
-            with suppress(IndexError):  # all are read, by this thread or another
-                while True:
+            while unread:
+                try:
                     name, answer = unread.pop()
-                    told[name] = _read(answer, heading, name, read)
+                except IndexError:  # another thread took the last one
+                    return
+                told[name] = _read(answer, heading, name, read)
 
         def heard(name: str, answer: bytes | Silence) -> None:
             seconds[name] = time.monotonic() - begun
