@@ -2,6 +2,7 @@
 
 A block is laid out as intervals × patients. In it everything happens at once – predictor,
 cells, gradient, curvature – so the covariates are read from memory once per question.
+Blocks are cut from slabs, which are what is summed over where no cell is needed.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ class CellBlocks:
         beta: FloatArray,
         detail: Detail,
     ) -> Iterator[tuple[int, Derivatives]]:
-        """Sums over some of the patients after the other, and how many intervals they have."""
+        """Sums over one part of the patients after the other, and its number of intervals."""
         room = self._room
         if link.additive and not _expected(link, detail):
             for slab in self.slabs:
