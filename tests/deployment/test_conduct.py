@@ -18,12 +18,14 @@ from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.conduct import conduct
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.study_code import study_code
+from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.nvflare.line import Silence
 from fedcox.errors import InputError
 from fedcox.reports.run_folder import read_run
 from tests.deployment.hospitals import CENTERS, STUDY, Hospitals, frames, study
 from tests.engines.nvflare.direct_line import DirectLine, Tamper
+from tests.engines.nvflare.wrong_answers import read_spoilt_ones_too
 
 SECURE = STUDY + "\n[privacy]\nsecure_sums = true\n"
 
@@ -103,6 +105,40 @@ def assert_same_bits(found: FittedStudy, expected: FittedStudy) -> None:
 def test_the_fit_is_that_of_one_process_bit_for_bit(hospitals: Hospitals) -> None:
     approved(hospitals)
     assert_same_bits(result(conducted(hospitals)), in_one_process())
+
+
+@pytest.mark.parametrize("text", [STUDY, SECURE], ids=["plain", "secure sums"])
+def test_whatever_a_center_answers_costs_that_center_alone(
+    hospitals: Hospitals, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approved(hospitals, text)
+    refused = read_spoilt_ones_too(monkeypatch)
+    found, expected = result(conducted(hospitals, text)), in_one_process(text)
+    close(
+        [each.coef for each in found.coefficients],
+        [each.coef for each in expected.coefficients],
+        rtol=1e-6,
+    )
+    assert len(refused) >= 20
+    assert min(refused) > 50
+
+
+@pytest.mark.parametrize("patients", [-1, 10**9 + 1, 2**60, True, 3.0])
+def test_a_center_that_says_an_absurd_number_of_patients_is_the_one_left_out(
+    hospitals: Hospitals, patients: object
+) -> None:
+    def tamper(name: str, call: int, answer: bytes) -> bytes:
+        tree: Any = from_bytes(answer)
+        if name == "Bern" and tree["step"] == "study":
+            tree["body"]["patients"] = patients
+        return to_bytes(tree)
+
+    approved(hospitals)
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals, tamper=tamper))
+    assert caught.value.faults == (
+        "Bern: its answer cannot be used: It does not say how many patients it has.",
+    )
 
 
 def test_nothing_is_answered_before_approval(hospitals: Hospitals) -> None:

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from itertools import count
-from threading import Condition, Thread
+from threading import TIMEOUT_MAX, Condition, Thread
 from typing import Any
 
 from fedcox.deployment.flare import flare_module
@@ -37,18 +37,19 @@ class Later:
 
     def _run(self) -> None:
         while True:
+            call = self._next()
             try:
-                self._next()()
+                call()
             except Exception:  # the others still have their turn
                 logging.getLogger(__name__).exception("A message could not be forgotten.")
 
     def _next(self) -> Callable[[], None]:
         with self._changed:
             while True:
-                left = self._waiting[0][0] - time.monotonic() if self._waiting else None
-                if left is not None and left <= 0:
+                left = self._waiting[0][0] - time.monotonic() if self._waiting else TIMEOUT_MAX
+                if left <= 0:
                     return heapq.heappop(self._waiting)[2]
-                self._changed.wait(left)
+                self._changed.wait(min(left, TIMEOUT_MAX))
 
 
 class _Scheduled:

@@ -20,6 +20,8 @@ from fedcox.errors import InputError, MessageError
 
 #: A center that refuses for one of these may say yes later.
 _LATER = frozenset({"waiting", "busy"})
+#: Patients of one center. Who says more would push the others' numbers out of what they accept.
+_MOST = 10**9
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,10 @@ def invite(
 
 def _joined(told: Tree, expected: bytes) -> Joined:
     answer = table(told, "schema", "follows", "mark", "patients")
-    if answer["schema"] != expected:
+    schema, patients = answer["schema"], answer["patients"]
+    if not isinstance(schema, bytes) or schema != expected:
         raise MessageError("It reads the study's columns in another way.")
-    patients = answer["patients"]
-    if patients is not None and (type(patients) is not int or patients < 0):
+    if patients is not None and (type(patients) is not int or not 0 <= patients <= _MOST):
         raise MessageError("It does not say how many patients it has.")
     if not isinstance(answer["mark"], str):
         raise MessageError("It does not say which patients it answers about.")

@@ -26,6 +26,7 @@ from fedcox.solvers.solver import AbstractSolver
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.link import LINKS
 from tests.engines.nvflare.direct_line import hub_over
+from tests.engines.nvflare.wrong_answers import read_spoilt_ones_too
 from tests.problems import simulated, split
 
 COHORT = simulated(240, 3, seed=1)
@@ -203,6 +204,30 @@ def test_a_fault_in_reading_is_told_and_not_taken_for_silence() -> None:
     board = hub._switchboard
     with pytest.raises(IndexError):
         board.try_once("ping", dict.fromkeys(board.names), faulty)
+
+
+@pytest.mark.parametrize("name", ["newton", "compressed adam", "averaging"])
+def test_whatever_a_center_answers_costs_that_center_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen, cohorts = plan(SOLVERS[name]), renumbered(parts((150, 90)))
+    expected = numbers(InProcess.from_cohorts(cohorts), chosen)
+    hub = hub_over(cohorts)
+    refused = read_spoilt_ones_too(monkeypatch)
+    assert numbers(hub, chosen) == expected
+    assert min(refused) > 50
+
+
+def test_a_refusal_of_no_known_kind_loses_the_center_and_not_the_study() -> None:
+    def tamper(name: str, call: int, answer: bytes) -> bytes:
+        if (name, call) != ("center 01", 4):
+            return answer
+        tree = from_bytes(answer)
+        assert isinstance(tree, dict)
+        return to_bytes({**tree, "refused": {"reason": [], "rules": []}})
+
+    found = estimate(plan(Newton()), hub_over(parts(), needed=4, tamper=tamper))
+    assert found.lost == ("center 01",)
 
 
 def test_an_answer_of_an_earlier_round_is_refused_by_its_number() -> None:

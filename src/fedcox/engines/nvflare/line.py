@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,7 +51,10 @@ class CollabLine:
         def one(name: str) -> None:
             heard(name, self._one(name, messages[name], timeout))
 
-        list(self._threads.map(one, messages))
+        calls = [self._threads.submit(one, name) for name in messages]
+        wait(calls)  # all, so that an error leaves no center being asked
+        for call in calls:
+            call.result()
 
     def _one(self, name: str, message: bytes, timeout: float) -> bytes | Silence:
         from nvflare.collab.api.exceptions import CollabCallError

@@ -149,17 +149,18 @@ def _headed(heading: Heading, body: Tree) -> dict[str, Tree]:
 
 def _heading(tree: dict[str, Any]) -> Heading:
     run, number, step = tree["run"], tree["number"], tree["step"]
-    known = isinstance(run, bytes) and type(number) is int and step in get_args(Step)
-    if not known:
+    known = isinstance(step, str) and step in get_args(Step)
+    if not known or not isinstance(run, bytes) or type(number) is not int:
         raise MessageError("Its heading cannot be read.")
     return Heading(run, number, step)
 
 
 def _refusal(tree: dict[str, Any]) -> Refusal:
-    rules = names(tree["rules"])
-    if tree["reason"] not in REASONS or len(rules) > 20 or not all(map(_is_rule, rules)):
+    reason, rules = tree["reason"], names(tree["rules"])
+    known = isinstance(reason, str) and reason in REASONS
+    if not known or len(rules) > 20 or not all(map(_is_rule, rules)):
         raise MessageError("It refuses for a reason that is none of fedcox's.")
-    return Refusal(tree["reason"], rules)
+    return Refusal(reason, rules)
 
 
 def _is_rule(text: str) -> bool:

@@ -122,10 +122,10 @@ class Switchboard:
         unread: list[tuple[str, bytes | Silence]] = []
 
         def read_them() -> None:
-            while unread:
+            while True:
                 try:
                     name, answer = unread.pop()
-                except IndexError:  # another thread took the last one
+                except IndexError:  # all are read, by this thread or another
                     return
                 told[name] = _read(answer, heading, name, read)
 
