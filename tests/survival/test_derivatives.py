@@ -274,35 +274,57 @@ def test_overflow_gives_an_infinite_loss_and_no_exception(way: str) -> None:
         assert not np.isfinite(found.loss)
 
 
-def test_absurd_rates_where_nobody_passes_give_no_nan() -> None:
+@pytest.mark.parametrize("name", LINK_NAMES)
+@pytest.mark.parametrize("reading", READINGS)
+def test_absurd_rates_where_nobody_is_at_risk_change_nothing(
+    way: str, name: str, reading: CensoredInterval
+) -> None:
     rng = np.random.default_rng(4)
     cohort = Cohort(rng.normal(size=(80, 2)), rng.uniform(0.1, 2.9, 80), np.arange(80) % 2 == 0)
-    grid = TimeGrid(np.arange(1.0, 5.0), 1.0)
-    alpha = np.array([-2.0, -2.0, -2.0, 710.0])  # nobody reaches the last interval
+    grid, link = TimeGrid(np.arange(1.0, 5.0), 1.0), LINKS[name]
+    usual = np.array([-2.0, -2.0, -2.0, -2.0])
+    absurd = np.array([-2.0, -2.0, -2.0, 710.0])  # nobody reaches the last interval
+    for beta in (np.zeros(2), np.array([0.3, -0.2])):
+        for detail in Detail:
+            found = ask(grid, reading, link, absurd, beta, detail, cohort)
+            expected = ask(grid, reading, link, usual, beta, detail, cohort)
+            assert found.loss == expected.loss
+            assert found.alpha[3] == 0.0
+            np.testing.assert_array_equal(found.alpha, expected.alpha)
+            np.testing.assert_array_equal(found.beta, expected.beta)
+            for part, other in zip(
+                found.curvature or (), expected.curvature or (), strict=True
+            ):
+                np.testing.assert_array_equal(part, other)
+
+
+@pytest.mark.parametrize("name", LINK_NAMES)
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("alpha", [709.5, 710.0, 800.0])
+@pytest.mark.parametrize("event", [False, True])
+def test_rates_beyond_any_number_give_an_infinite_loss(
+    way: str, name: str, reading: CensoredInterval, alpha: float, event: bool
+) -> None:
+    # Of three intervals; and risks that are zero, which times infinity would be no number.
+    cohort = Cohort(np.array([[-1.0], [-2.0]]), np.array([2.5, 2.5]), np.array([event, event]))
+    grid, rates = TimeGrid(np.arange(1.0, 4.0), 1.0), np.full(3, alpha)
+    for beta in (np.zeros(1), np.ones(1), np.array([5000.0])):
+        for detail in Detail:
+            found = ask(grid, reading, LINKS[name], rates, beta, detail, cohort)
+            assert found.loss == np.inf
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_rates_that_are_just_numbers_give_the_oracle_s_loss(
+    way: str, reading: CensoredInterval
+) -> None:
+    cohort = Cohort(np.array([[-200.0]]), np.array([2.5]), np.array([False]))
+    grid, link = TimeGrid(np.arange(1.0, 4.0), 1.0), LINKS["cloglog"]
+    alpha, beta = np.full(3, 708.0), np.ones(1)
+    expected = oracle(cohort, grid, reading, link, alpha, beta)
     for detail in Detail:
-        found = ask(
-            grid, "include", LINKS["cloglog"], alpha, np.array([0.3, -0.2]), detail, cohort
-        )
-        assert np.isfinite(found.loss)
-        assert np.isfinite(found.alpha).all()
-        assert found.alpha[3] == 0.0
-        assert np.isfinite(found.beta).all()
-
-
-def test_a_risk_of_zero_costs_nothing_however_large_the_rates_are() -> None:
-    cohort = Cohort(np.array([[-1.0], [-2.0]]), np.array([3.5, 3.5]), np.array([False, False]))
-    grid = TimeGrid(np.arange(1.0, 4.0), 1.0)
-    found = ask(
-        grid,
-        "include",
-        LINKS["cloglog"],
-        np.full(3, 709.5),
-        np.array([5000.0]),
-        Detail.GRADIENT,
-        cohort,
-    )
-    assert found.loss == 0.0
-    assert not found.alpha.any()
+        found = ask(grid, reading, link, alpha, beta, detail, cohort)
+        assert found.loss == pytest.approx(expected.loss, rel=1e-12)
 
 
 def test_drawing_patients_repeats_them(way: str) -> None:

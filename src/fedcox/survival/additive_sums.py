@@ -17,8 +17,6 @@ from fedcox.survival.link import AbstractLink, Terms
 from fedcox.survival.risk_order import Cells, RiskOrder
 from fedcox.survival.weighted_square import square_of_columns
 
-_LARGEST = float(np.finfo(np.float64).max)
-
 
 @dataclass(frozen=True, eq=False)
 class Runs:
@@ -89,12 +87,11 @@ class Slab:
         """
         columns, runs, (events, halves) = self.columns, self._runs, self._cells
         risk, depth = risk_of(beta @ columns), rates.size
-        # Finite, since somebody's risk may be zero, and zero times infinity is no number.
-        passed = np.minimum(np.concatenate(([0.0], np.add.accumulate(rates))), _LARGEST)
+        passed = np.concatenate(([0.0], np.add.accumulate(rates)))
         of_patient = risk * np.repeat(passed[runs.survived], runs.size)
         leaving = np.zeros(depth + 1)
         leaving[runs.survived] = np.add.reduceat(risk, runs.first)
-        of_interval = _at_risk(rates, _passing(leaving))
+        of_interval = rates * _passing(leaving)
         half = None if halves is None else 0.5 * _v(halves, rates, risk)
         if half is not None and halves is not None:
             of_patient[halves.patient] += half
@@ -130,17 +127,12 @@ class Slab:
         for survived, own in self._runs.places:
             np.dot(weight[:, own], self.columns[:, own].T, out=sums[survived])
         # Whoever passes m intervals has the event, if any, in the one that follows: number m.
-        return _at_risk(rates[:, None], _passing(sums[:, 0])) + sums[:-1, 1]
+        return rates[:, None] * _passing(sums[:, 0]) + sums[:-1, 1]
 
 
 def _passing(leaving: FloatArray) -> FloatArray:
     """Sums over those who pass each interval, from sums over those who pass just so many."""
     return np.asarray(np.add.accumulate(leaving[:0:-1])[::-1])
-
-
-def _at_risk(rates: FloatArray, sums: FloatArray) -> FloatArray:
-    """Rates times sums over those who pass; an interval that nobody passes adds nothing."""
-    return np.multiply(rates, sums, out=np.zeros(sums.shape), where=sums != 0.0)
 
 
 def _v(cells: Cells, rates: FloatArray, risk: FloatArray) -> FloatArray:

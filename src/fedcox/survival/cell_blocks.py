@@ -19,6 +19,7 @@ from fedcox.survival.derivatives import (
     Curvature,
     Derivatives,
     Detail,
+    beyond_numbers,
     risk_of,
     zero_derivatives,
 )
@@ -227,10 +228,12 @@ class CellBlocks:
     ) -> Derivatives:
         """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            rates = self.order.rates(alpha)
+            if rates is None:
+                return beyond_numbers(alpha.size, beta.size, detail)
             if detail is Detail.HESSIAN and not beta.any() and self._alike.worthwhile:
-                return self._alike.hessian(link, alpha, beta.size)
-            total = zero_derivatives(alpha.size, beta.size, detail)
-            rates, loss = np.exp(alpha), 0.0
+                return self._alike.hessian(link, rates, beta.size)
+            total, loss = zero_derivatives(alpha.size, beta.size, detail), 0.0
             for depth, part in self._parts(link, alpha, rates, beta, detail):
                 loss += part.loss
                 _add(total, part, depth)

@@ -79,6 +79,11 @@ def zero_derivatives(intervals: int, columns: int, detail: Detail) -> Derivative
     return Derivatives(0.0, np.zeros(intervals), np.zeros(columns), curvature)
 
 
+def beyond_numbers(intervals: int, columns: int, detail: Detail) -> Derivatives:
+    """At a point so far out that nothing can be computed there: an infinite loss."""
+    return zero_derivatives(intervals, columns, detail)._replace(loss=np.inf)
+
+
 def risk_of(predictor: FloatArray) -> FloatArray:
     """exp(β·x), kept finite: far beyond any optimum, and zero times infinity is no number."""
     return np.asarray(np.exp(np.minimum(predictor, 650.0)))

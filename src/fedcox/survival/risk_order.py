@@ -91,6 +91,25 @@ class RiskOrder:
         # One interval more than this one passes: somebody may have the event there.
         return min(int(self.survived[start]) + 1, int(self.surviving.size))
 
+    @cached_property
+    def reached(self) -> int:
+        """How many intervals, from the first on, somebody is at risk in."""
+        single = [
+            self.events.interval,
+            *([] if self.halves is None else [self.halves.interval]),
+        ]
+        last = max(int(interval.max(initial=-1)) for interval in single)
+        return max(int(np.count_nonzero(self.surviving)), last + 1)
+
+    def rates(self, alpha: FloatArray) -> FloatArray | None:
+        """exp(α), zero where nobody is at risk; or none: together they are beyond any number.
+
+        A product of a risk that is zero and a rate that is infinite would be no number.
+        """
+        rates = np.exp(alpha)
+        rates[self.reached :] = 0.0
+        return rates if np.isfinite(np.add.reduce(rates)) else None
+
     def cells(self, start: int, stop: int) -> tuple[Cells, Cells | None]:
         """Those with an event, and those that count one half, of some neighbours."""
         depth = self.depth(start)

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.survival.cohort import FloatArray, IntArray
-from fedcox.survival.derivatives import Curvature, Derivatives, Detail, risk_of
+from fedcox.survival.derivatives import (
+    Curvature,
+    Derivatives,
+    Detail,
+    beyond_numbers,
+    risk_of,
+)
 from fedcox.survival.link import AbstractLink, Terms
 from fedcox.survival.risk_order import Cells, RiskOrder
 from fedcox.survival.risk_set_sums import (
@@ -52,7 +58,9 @@ def _derivatives(
     order: RiskOrder, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
 ) -> Derivatives:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        a, e = np.exp(alpha), risk_of(order.covariates @ beta)
+        a, e = order.rates(alpha), risk_of(order.covariates @ beta)
+        if a is None:
+            return beyond_numbers(alpha.size, beta.size, detail)
         sums = _passed(order, link, a, e, detail)
         if order.halves is not None:
             _add_cells(sums, order, order.halves, _half(link, a, e, order.halves))

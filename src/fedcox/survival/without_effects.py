@@ -56,9 +56,8 @@ class AlikePatients:
         """Whether the groups are large enough to save time."""
         return int(self.size.sum()) >= _MANY * self.size.size
 
-    def hessian(self, link: AbstractLink, alpha: FloatArray, columns: int) -> Derivatives:
-        """Loss, gradient and Hessian at (α, 0)."""
-        rates = np.exp(alpha)
+    def hessian(self, link: AbstractLink, rates: FloatArray, columns: int) -> Derivatives:
+        """Loss, gradient and Hessian at (α, 0); `rates` are exp(α)."""
         at_risk, event = link.at_risk(rates), link.event(rates)
         cost, slope, curvature = map(self._cells, at_risk, event)
         weight = np.add.reduce(curvature, 0)
