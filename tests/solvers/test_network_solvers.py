@@ -254,7 +254,7 @@ def test_the_noise_of_all_steps_spends_the_epsilon_that_is_named() -> None:
 
 class _NextToNoNoise(PrivateNetwork):
     def release(self, fewest_centers: int | None = None) -> GaussianRelease:
-        return GaussianRelease(1e-6, self.clip, 1.0, self.steps, fewest_centers)
+        return GaussianRelease(1e-9, self.clip, 1.0, self.steps, fewest_centers)
 
 
 def test_without_noise_and_clipping_a_private_training_is_gradient_descent() -> None:
@@ -271,8 +271,8 @@ def test_without_noise_and_clipping_a_private_training_is_gradient_descent() -> 
         rate = cooled(0.2, number, 6)
         here = NetworkGradientAt(asked.setting, *point).answer(patients())
         point = point[0] - rate * here.theta / PATIENTS, point[1] - rate * here.alpha / PATIENTS
-    np.testing.assert_allclose(found.theta, point[0], atol=1e-4)
-    np.testing.assert_allclose(found.alpha, point[1], atol=1e-4)
+    np.testing.assert_allclose(found.theta, point[0], atol=1e-6)
+    np.testing.assert_allclose(found.alpha, point[1], atol=1e-6)
     assert np.abs(found.theta - asked.theta).max() > 1e-2
 
 
