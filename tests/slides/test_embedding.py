@@ -170,15 +170,22 @@ def test_settings_that_make_no_sense_are_told(tmp_path: Path) -> None:
     assert len(told.value.faults) == 2
 
 
-#: The whole of `embed` in a process of its own, which holds still inside its second slide.
+#: The whole of `embed` in a process of its own, which holds still inside its second slide, once
+#: the first has been noted as done: its file is written beside, as late as the disk likes.
 CHILD = """
 import sys, time
 from pathlib import Path
 
 def watch(at):
-    if at.done == 1 and at.outcome == "working" and at.slide_id == "b":
+    if (at.slide_id, at.outcome) != ("b", "working"):
+        return
+    if at.done == 1:
         print("inside", flush=True)
         time.sleep(600)
+    until = time.monotonic() + 60
+    while not (work / "features" / "a.h5").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.5)  # the writer comes back from a file that is in its place
 
 if __name__ == "__main__":  # what is imported above this line, the reader imports again
     import torch
