@@ -302,7 +302,7 @@ def _among_two(study: Study, log: Log) -> None:
             for each in found["warnings"]
         ),
     )
-    vain = [row for row in study.progress() if "C" in row.get("lost", {})]
+    vain = [row for row in study.rounds() if "C" in row["lost"]]
     log.holds("C was waited for in vain once", len(vain) == 1)
     slow = [row for row in study.rounds() if max(row["seconds"].values()) >= study.timeout]
     log.holds("one round lasted until its timeout, all others were quick", len(slow) == 1)
