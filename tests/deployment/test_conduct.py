@@ -632,3 +632,41 @@ def test_a_center_without_an_identity_is_lost_by_its_name(hospitals: Hospitals) 
     assert caught.value.faults == (
         "Bern: its answer cannot be used: It does not say who it is.",
     )
+
+
+@pytest.mark.parametrize("needed", [3, 4])
+@pytest.mark.parametrize("step", ["keys", "shares", "delivery", "masked", "release"])
+def test_one_altered_byte_of_a_masked_message_costs_its_center_alone(
+    tmp_path: Path, step: str, needed: int
+) -> None:
+    names = (*CENTERS, "Delft")
+    hospitals = Hospitals(tmp_path, centers=names)
+    text = SECURE + f"\n[attendance]\nneeded = {needed}\n"
+    approved(hospitals, text)
+
+    def tamper(name: str, call: int, answer: bytes) -> bytes:
+        tree: Any = from_bytes(answer)
+        if (name, tree["step"], tree["refused"]) != ("Cork", step, None):
+            return answer
+        place = tree["body"] if step == "masked" else tree
+        key = "message" if step == "masked" else "body"
+        place[key] = place[key][:-1] + bytes([place[key][-1] ^ 1])
+        return to_bytes(tree)
+
+    run = conducted(hospitals, text, tamper)
+    (lost,) = (line["lost"] for line in exchanges(run) if line["lost"])
+    assert list(lost) == ["Cork"]
+    assert "center 'Cork' is not validly signed" in lost["Cork"]
+    if needed == len(names):
+        with pytest.raises(InputError, match="3 centers are left, and the study needs 4") as no:
+            result(run)
+        assert no.value.faults == (f"Cork: {lost['Cork']}.",)
+        return
+    found = result(run)
+    others = {name: table for name, table in frames(names).items() if name != "Cork"}
+    alone = fit(study(text), InProcess.from_frame(study(text), others))
+    for row, other in zip(found.coefficients, alone.coefficients, strict=True):
+        close([row.coef, row.se], [other.coef, other.se], atol=1e-6)
+    assert [row.name for row in found.centers] == list(others)
+    assert any("Cork" in notice.text for notice in found.notices)
+    assert run.left_out() == ("Cork",)

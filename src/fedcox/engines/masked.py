@@ -30,10 +30,18 @@ if TYPE_CHECKING:
     from fedcox.engines.in_process import InProcess
     from fedcox.federation.center import Center
     from fedcox.privacy.identity import PublicIdentity
+    from fedcox.privacy.secure_sum import Check
 
 
 class Carrier(Protocol):
     """Brings messages to centers and replies back; who does not answer in time is left out."""
+
+    def check_by(self, check: Check) -> None:
+        """How to tell a message of secure sums that cannot be used, before the first one.
+
+        Its center may then be left out as one that does not answer; handed on, it is raised.
+        """
+        ...
 
     def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         """One step of the protocol: a message to each named center."""
@@ -62,6 +70,9 @@ class InProcessCarrier:
 
     def __init__(self, centers: Sequence[MaskedCenter]) -> None:
         self.centers = {center.name: center for center in centers}
+
+    def check_by(self, check: Check) -> None:
+        """Nothing is altered on the way within a process: a fault is raised, nobody lost."""
 
     def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         return {
@@ -114,6 +125,7 @@ class Masked(AbstractFederation):
         self._evidence: Evidence | None = None
         self._following = following
         self._previous: bytes | None = None
+        carrier.check_by(self._sums.check)
         self._sums.set_up()
 
     @classmethod

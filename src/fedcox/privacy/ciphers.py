@@ -42,6 +42,7 @@ __all__ = [
     "encrypt",
     "expand",
     "fields",
+    "fit_to_agree",
     "keystream",
     "raw_public",
     "serialization",
@@ -74,6 +75,15 @@ def agree(own: X25519PrivateKey, other: bytes, *, salt: bytes, info: bytes) -> b
     """
     secret = own.exchange(X25519PublicKey.from_public_bytes(other))
     return HKDF(algorithm=hashes.SHA256(), length=32, salt=salt, info=info).derive(secret)
+
+
+def fit_to_agree(public: bytes) -> bool:
+    """Whether `agree` can use this public half; it then can whatever the other half is."""
+    try:
+        agree(X25519PrivateKey.generate(), public, salt=b"", info=b"")
+    except ValueError:
+        return False
+    return True
 
 
 def expand(key: bytes, info: bytes, length: int = 32) -> bytes:

@@ -115,6 +115,8 @@ class MaskedVector:
     def from_bytes(cls, body: bytes) -> MaskedVector:
         (round_number,) = _ROUND.unpack_from(body)
         vector = np.frombuffer(body, dtype="<u8", offset=_ROUND.size).astype(np.uint64)
+        if not vector.size:
+            raise ValueError("The check number is missing.")
         return cls(round_number, vector)
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fedcox.errors import SecureSumError
+from fedcox.privacy.ciphers import fit_to_agree
 from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.identity import PublicIdentity
 from fedcox.privacy.key_ring import master_digest
@@ -32,6 +33,7 @@ from fedcox.privacy.session import (
     Session,
     checked_identities,
     checked_smallest_sum,
+    read_announcement,
     read_session,
 )
 from fedcox.privacy.shamir import join
@@ -47,6 +49,8 @@ from fedcox.privacy.unmasking import (
 )
 
 Collect = Callable[[int, tuple[str, ...]], Mapping[str, bytes]]
+#: Raises a SecureSumError where what the named center sent cannot be used.
+Check = Callable[[str, bytes], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,18 +88,28 @@ class SecureSum:
         self._session: Session | None = None
         self._centers: tuple[str, ...] = ()
         self._rounds = 0
+        self._expected: Check = _nothing_expected
 
     @property
     def centers(self) -> tuple[str, ...]:
         """Those that take part in the next sum."""
         return self._centers
 
+    def check(self, name: str, message: bytes) -> None:
+        """Raise where a center's reply to what is asked just now cannot be verified or read.
+
+        A transport may ask for each reply as it comes, and take a center whose reply cannot be
+        used for one that dropped. What it does hand on is verified in any case, and there the
+        same fault ends the sum.
+        """
+        self._expected(name, message)
+
     def set_up(self) -> None:
         """Exchange keys and shares; centers that do not answer are left out."""
         self._session, self._centers = None, ()
         names = tuple(sorted(self._known))
         while True:
-            announced = self._exchange("keys", dict.fromkeys(names, b""))
+            announced = self._exchange("keys", dict.fromkeys(names, b""), self._check_keys)
             session = read_session(self._study, self._known, announced)
             self._check_number(session, session.members)
             boxes = self._boxes(session, announced)
@@ -138,28 +152,23 @@ class SecureSum:
     def _boxes(
         self, session: Session, announced: Mapping[str, bytes]
     ) -> dict[str, Mapping[str, bytes]]:
-        message = ByName(announced).to_bytes()
-        replies = self._exchange("shares", dict.fromkeys(session.members, message))
-        boxes = {}
-        for name, reply in replies.items():
-            body = signed_body(session, "shares", session.digest, name, reply)
-            boxes[name] = read(ByName.from_bytes, body, _what(name)).parts
-            if set(boxes[name]) != set(session.members) - {name}:
-                raise SecureSumError(f"Center '{name}' did not give every other one a share.")
-        return boxes
+        messages = dict.fromkeys(session.members, ByName(announced).to_bytes())
+        read_boxes = partial(_read_boxes, session)
+        replies = self._exchange("shares", messages, read_boxes)
+        return {name: read_boxes(name, reply) for name, reply in replies.items()}
 
     def _delivered(
         self, session: Session, boxes: Mapping[str, Mapping[str, bytes]]
     ) -> tuple[str, ...]:
-        messages = {
+        delivered = {
             name: ByName({sender: box[name] for sender, box in boxes.items() if sender != name})
             for name in session.members
         }
-        replies = self._exchange(
-            "delivery", {name: message.to_bytes() for name, message in messages.items()}
-        )
+        messages = {name: parts.to_bytes() for name, parts in delivered.items()}
+        check = partial(signed_body, session, "delivery", session.digest)
+        replies = self._exchange("delivery", messages, check)
         for name, reply in replies.items():
-            signed_body(session, "delivery", session.digest, name, reply)
+            check(name, reply)
         return tuple(sorted(replies))
 
     def _vectors(self, question: bytes, collect: Collect) -> tuple[SumRound, dict[str, bytes]]:
@@ -168,15 +177,23 @@ class SecureSum:
         self._check_number(session, self._centers)
         self._rounds += 1
         number, centers = self._rounds, self._centers
+        read_vectors = partial(read_round, session, number, question, centers)
+        self._expected = lambda name, message: read_vectors({name: message})
         replies = collect(number, centers)
+        self._expected = _nothing_expected
         masked = {name: replies[name] for name in centers if name in replies}
-        current = read_round(session, number, question, centers, masked)
+        current = read_vectors(masked)
         self._check_number(session, current.survivors)
         return current, masked
 
     def _releases(self, current: SumRound) -> dict[str, bytes]:
         message = CentersOfRound(current.number, current.survivors).to_bytes()
-        return self._exchange("release", dict.fromkeys(current.survivors, message))
+        session = self._ready()
+        return self._exchange(
+            "release",
+            dict.fromkeys(current.survivors, message),
+            lambda name, reply: read_releases(session, current, {name: reply}),
+        )
 
     def _recovered_seeds(
         self, current: SumRound, released: Mapping[str, Release]
@@ -200,17 +217,11 @@ class SecureSum:
         while True:
             self._check_present(current, present)
             message = CentersOfRound(current.number, tuple(present)).to_bytes()
-            replies = self._exchange("recovery", dict.fromkeys(present, message))
+            read_recovery = partial(_read_recovery, self._ready(), current, frozenset(present))
+            replies = self._exchange("recovery", dict.fromkeys(present, message), read_recovery)
             if set(replies) == present:
-                break
+                return {name: read_recovery(name, reply) for name, reply in replies.items()}
             present = set(replies)
-        where = released_context(current.released, present)
-        parse = partial(Recovery.from_bytes, vanished=len(current.survivors) - len(present))
-        session = self._ready()
-        return {
-            name: read(parse, signed_body(session, "recovery", where, name, reply), _what(name))
-            for name, reply in replies.items()
-        }
 
     def _master(self, name: str, shares: Mapping[str, bytes]) -> bytes:
         session = self._ready()
@@ -222,9 +233,19 @@ class SecureSum:
             )
         return master
 
-    def _exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+    def _check_keys(self, name: str, reply: bytes) -> None:
+        announced = read_announcement(self._study, self._known, name, reply)
+        # Every other center would refuse such a key, and all of them be lost for this one.
+        if not (fit_to_agree(announced.pair_key) and fit_to_agree(announced.share_key)):
+            raise SecureSumError(f"A public key of center '{name}' cannot be used.")
+
+    def _exchange(
+        self, step: str, messages: Mapping[str, bytes], expected: Check
+    ) -> dict[str, bytes]:
         """The replies of those that were asked; whoever else speaks is not heard."""
+        self._expected = expected
         replies = self._transport.exchange(step, messages)
+        self._expected = _nothing_expected
         return {name: replies[name] for name in messages if name in replies}
 
     def _check_number(self, session: Session, centers: Collection[str]) -> None:
@@ -248,6 +269,27 @@ class SecureSum:
         if self._session is None:
             raise SecureSumError("Secure sums need a set-up before the first one.")
         return self._session
+
+
+def _nothing_expected(name: str, _: bytes) -> None:
+    raise SecureSumError(f"Center '{name}' was asked nothing.")
+
+
+def _read_boxes(session: Session, name: str, reply: bytes) -> Mapping[str, bytes]:
+    body = signed_body(session, "shares", session.digest, name, reply)
+    boxes = read(ByName.from_bytes, body, _what(name)).parts
+    if set(boxes) != set(session.members) - {name}:
+        raise SecureSumError(f"Center '{name}' did not give every other one a share.")
+    return boxes
+
+
+def _read_recovery(
+    session: Session, current: SumRound, present: frozenset[str], name: str, reply: bytes
+) -> Recovery:
+    where = released_context(current.released, present)
+    body = signed_body(session, "recovery", where, name, reply)
+    parse = partial(Recovery.from_bytes, vanished=len(current.survivors) - len(present))
+    return read(parse, body, _what(name))
 
 
 def _what(name: str) -> str:

@@ -53,6 +53,15 @@ def announcement_binding(study: str, sender: str) -> bytes:
     return binding("keys", study.encode(), sender)
 
 
+def read_announcement(
+    study: str, known: Mapping[str, PublicIdentity], name: str, message: bytes
+) -> Announcement:
+    """Verify one center's keys by the identity known beforehand."""
+    what = f"The key announcement of center '{name}'"
+    body = checked(known[name], announcement_binding(study, name), message, what)
+    return read(Announcement.from_bytes, body, what)
+
+
 def read_session(
     study: str, known: Mapping[str, PublicIdentity], messages: Mapping[str, bytes]
 ) -> Session:
@@ -68,11 +77,10 @@ def read_session(
             f"A secure sum needs at least {FEWEST_CENTERS} centers; there are {len(messages)}.",
             ["Of two centers each learns the other's numbers from the sum."],
         )
-    announcements = {}
-    for name, message in messages.items():
-        what = f"The key announcement of center '{name}'"
-        body = checked(known[name], announcement_binding(study, name), message, what)
-        announcements[name] = read(Announcement.from_bytes, body, what)
+    announcements = {
+        name: read_announcement(study, known, name, message)
+        for name, message in messages.items()
+    }
     return Session(study, {name: known[name] for name in messages}, announcements)
 
 

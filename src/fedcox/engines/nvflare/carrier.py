@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fedcox.engines.codec.tree import Tree
 from fedcox.engines.nvflare.messages import Step, table
 from fedcox.engines.nvflare.replies import read_noted
 from fedcox.engines.nvflare.sent_settings import SentSettings
 from fedcox.engines.nvflare.switchboard import Switchboard
-from fedcox.errors import MessageError
+from fedcox.errors import MessageError, SecureSumError
 from fedcox.federation.masked_center import MaskedReply
 from fedcox.federation.query import AbstractQuery
 
-_Noted = list[tuple[int | None, float | None]]
+if TYPE_CHECKING:
+    from fedcox.privacy.secure_sum import Check
+
+_Replied = tuple[MaskedReply, list[tuple[int | None, float | None]]]
 
 
 class SwitchboardCarrier:
     """Brings the messages of secure sums to the centers of a run.
 
-    A center that fails is left out of the replies, and `Masked` sums over the others as far as
-    the protocol allows; the switchboard stops the run where the study needs it.
+    A center that fails, or whose message cannot be used, is left out of the replies, and
+    `Masked` sums over the others as far as the protocol allows; the switchboard stops the run
+    where the study needs it.
     """
 
     def __init__(self, switchboard: Switchboard) -> None:
         self._switchboard = switchboard
         self._sent = SentSettings()
         self._noted: dict[tuple[str, bytes], tuple[int | None, float | None]] = {}
+        self._check: Check | None = None
+
+    def check_by(self, check: Check) -> None:
+        self._check = check
 
     def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         bodies: dict[str, Tree] = dict(self._reachable(messages))
-        return self._switchboard.ask(cast(Step, step), bodies, lambda _, told: _bytes(told))
+        return self._switchboard.ask(cast(Step, step), bodies, self._checked)
 
     def ask(
         self,
@@ -49,9 +58,10 @@ class SwitchboardCarrier:
         replies = self._switchboard.ask(
             "masked",
             self._reachable(dict.fromkeys(names, body)),
-            lambda _, told: _masked(told, len(queries)),
+            lambda name, told: self._masked(name, told, len(queries)),
             tuple(query.name for query in queries),
         )
+        replies = self._of_one_length(replies)
         self._noted = {
             (name, query.digest): note
             for name, (_, noted) in replies.items()
@@ -67,19 +77,37 @@ class SwitchboardCarrier:
         left = self._switchboard.names
         return {name: message for name, message in messages.items() if name in left}
 
+    def _masked(self, name: str, told: Tree, questions: int) -> _Replied:
+        body = table(told, "lengths", "message", "noted")
+        lengths = body["lengths"]
+        if not isinstance(lengths, list) or len(lengths) != questions:
+            raise MessageError("The lengths of its replies are not those of the questions.")
+        if not all(type(length) is int and length >= 0 for length in lengths):
+            raise MessageError("A length is a number of integers.")
+        reply = MaskedReply(tuple(lengths), self._checked(name, body["message"]))
+        return reply, read_noted(body["noted"], questions)
 
-def _bytes(told: Tree) -> bytes:
-    if not isinstance(told, bytes):
-        raise MessageError("Bytes are expected.")
-    return told
+    def _checked(self, name: str, told: Tree) -> bytes:
+        """A message of secure sums; the fault of one that cannot be used is its center's."""
+        if not isinstance(told, bytes):
+            raise MessageError("Bytes are expected.")
+        try:
+            if self._check is not None:
+                self._check(name, told)
+        except SecureSumError as error:
+            raise MessageError(error.subject, error.faults) from error
+        return told
 
-
-def _masked(told: Tree, questions: int) -> tuple[MaskedReply, _Noted]:
-    body = table(told, "lengths", "message", "noted")
-    lengths = body["lengths"]
-    if not isinstance(lengths, list) or len(lengths) != questions:
-        raise MessageError("The lengths of its replies are not those of the questions.")
-    if not all(type(length) is int and length >= 0 for length in lengths):
-        raise MessageError("A length is a number of integers.")
-    reply = MaskedReply(tuple(lengths), _bytes(body["message"]))
-    return reply, read_noted(body["noted"], questions)
+    def _of_one_length(self, replies: Mapping[str, _Replied]) -> dict[str, _Replied]:
+        """Those as long as the replies of more than half; without such, nobody is to blame."""
+        sizes = {
+            name: (reply.lengths, len(reply.message)) for name, (reply, _) in replies.items()
+        }
+        usual, number = Counter(sizes.values()).most_common(1)[0] if sizes else (None, 0)
+        others = [name for name, size in sizes.items() if size != usual]
+        if not others or 2 * number <= len(sizes):
+            return dict(replies)
+        for name in others:
+            self._switchboard.drop(name, "its reply is not as long as those of the others")
+        self._switchboard.check_number()
+        return {name: replied for name, replied in replies.items() if name not in others}
