@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -144,3 +145,33 @@ def test_what_speaks_no_tls_is_told(parties: _Parties) -> None:
 
     with _listening(plain) as port, pytest.raises(DeploymentError, match="does not speak TLS"):
         why_not_reached("127.0.0.1", port, parties.ours["center"])
+
+
+def _closed(guest: socket.socket) -> None:
+    """So does a tunnel or a balancer whose server does not run."""
+
+
+def _closed_after_hearing(guest: socket.socket) -> None:
+    guest.recv(10_000)
+
+
+def _closed_in_mid_answer(guest: socket.socket) -> None:
+    guest.recv(10_000)
+    guest.sendall(b"\x16\x03\x03\x00\x7a\x02")  # the head of a server's first message
+
+
+def _reset(guest: socket.socket) -> None:
+    guest.recv(10_000)
+    guest.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize(
+    "front", [_closed, _closed_after_hearing, _closed_in_mid_answer, _reset]
+)
+def test_a_front_whose_server_is_down_is_no_error_but_a_reason(
+    parties: _Parties, front: Callable[[socket.socket], None]
+) -> None:
+    with _listening(front) as port:
+        why = why_not_reached("127.0.0.1", port, parties.ours["center"])
+    assert why is not None
+    assert "takes connections and breaks them off" in why

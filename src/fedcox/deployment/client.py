@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fedcox.deployment import processes
 from fedcox.deployment.authority import ORGANISATION
 from fedcox.deployment.connection import Credentials, why_not_reached
+from fedcox.deployment.flare import flare_module
 from fedcox.errors import DeploymentError
 
 if TYPE_CHECKING:
@@ -92,13 +94,21 @@ class ForgottenJobs:
         work = [
             process
             for process in processes.belonging(self._folder.flare)
-            if any(word.startswith(_JOB) for word in process.cmdline())
+            if any(word.startswith(_JOB) for word in process.info["cmdline"])
         ]
-        if not work or why_not_connected(self._folder) is None:
+        if not work or self._server_is_there():
             self._seen = now
         elif now > self._seen + _FORGOTTEN:
             for process in work:
-                process.kill()
+                # It may have ended by itself since it was found.
+                with suppress(flare_module("psutil").Error):
+                    process.kill()
+
+    def _server_is_there(self) -> bool:
+        try:
+            return why_not_connected(self._folder) is None
+        except DeploymentError:  # other studies may still be answered: no reason to end
+            return False
 
 
 def check_alone(folder: CenterFolder) -> None:

@@ -16,6 +16,8 @@ from fedcox.errors import DeploymentError
 _PATIENCE = 5.0
 _EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NOT_YET = 9  # X509_V_ERR_CERT_NOT_YET_VALID
+# An end without an answer, as of a front (balancer, tunnel, container) whose server is down.
+_CUT = (ssl.SSLEOFError, ssl.SSLSyscallError, ConnectionResetError, BrokenPipeError)
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,17 @@ def why_not_reached(host: str, port: int, credentials: Credentials) -> str | Non
                 raise _not_taken(place)
     except ssl.SSLCertVerificationError as error:
         raise _not_trusted(place, error) from error
+    except _CUT:
+        return (
+            f"{place} takes connections and breaks them off at once; the server behind it may "
+            "be down, or a firewall stand between"
+        )
     except ssl.SSLError as error:
         raise _broken_off(place, error) from error
     except TimeoutError:
         return (
             f"no answer from {place} within {_PATIENCE:g} seconds; a firewall may stand between"
         )
-    except ConnectionResetError:
-        return f"{place} breaks every connection off at once; a firewall may stand between"
     except socket.gaierror:
         return f"the name {host} is not known on this network"
     except OSError:

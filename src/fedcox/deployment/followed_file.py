@@ -36,14 +36,33 @@ class FollowedFile:
         return rows
 
 
-def append_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write JSON lines at the end; half a line that is there stays a line of its own."""
+def append_rows(file: Path, rows: Iterable[Mapping[str, Any]], *, on_disk: bool = True) -> None:
+    """Write JSON lines at the end; half a line that is there stays a line of its own.
+
+    `on_disk`: a power cut after this loses none of them. It costs about half a millisecond,
+    which a file that nothing depends on need not pay.
+    """
     text = "".join(json.dumps(dict(row), allow_nan=False) + "\n" for row in rows)
     with file.open("ab+") as stream:
-        if stream.tell():
+        new = not stream.tell()
+        if not new:
             stream.seek(-1, os.SEEK_END)
             text = text if stream.read(1) == b"\n" else "\n" + text
         stream.write(text.encode())
+        stream.flush()
+        if on_disk:
+            os.fsync(stream.fileno())
+    if new and on_disk:
+        _sync_folder(file.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new file's name is on the disk only when its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _row(line: str) -> dict[str, Any] | None:

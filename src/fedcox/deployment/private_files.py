@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from fedcox.analysis.atomic_folder import whole_folder
 from fedcox.errors import DeploymentError
 
 _LARGEST = 1 << 20
+_PART = re.compile(r"\.(.+)\.[0-9]+\.part")  # as `write_private` names it
 
 
 @contextmanager
@@ -35,6 +37,7 @@ def write_private(file: Path, content: bytes) -> None:
     """Write a file for its owner only, whole or not at all, in place of an older one."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
+        part.unlink(missing_ok=True)  # of a process that was cut off and had the same number
         opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(opened, "wb") as stream:
             stream.write(content)
@@ -44,6 +47,14 @@ def write_private(file: Path, content: bytes) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise DeploymentError(f"{file} cannot be written: {error.strerror}.") from error
+
+
+def remove_parts(folder: Path, names: Collection[str]) -> None:
+    """Remove what `write_private`, cut off, left of files of these names; nothing else."""
+    for path in folder.iterdir():
+        of = _PART.fullmatch(path.name)
+        if of and of[1] in names and path.is_file() and not path.is_symlink():
+            path.unlink()
 
 
 def write_private_json(file: Path, content: Mapping[str, Any]) -> None:

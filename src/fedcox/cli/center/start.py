@@ -140,10 +140,21 @@ class _Watched:
         self._console.rule("A study asks to take part")
         for line in request_lines(request):
             self._console.print(line, markup=False, soft_wrap=True)
-        if sys.stdin.isatty():
-            approved = typer.confirm("Approve it?", default=False)
+        approved = self._answer() if sys.stdin.isatty() else None
+        if approved is not None:
             self._approvals.decide(request.code, approve=approved)
         else:
             self._console.print(
                 f"Approve it with: fedcox center approve {request.code}{self._option}"
             )
+
+    def _answer(self) -> bool | None:
+        """The data manager's word; None where the input ends (Ctrl-D) before there is one."""
+        try:
+            return typer.confirm("Approve it?", default=False)
+        except typer.Abort as stopped:
+            self._console.print()
+            # One exception for both keys; only what it was raised from tells them apart.
+            if isinstance(stopped.__context__, EOFError):
+                return None
+            raise KeyboardInterrupt from None
