@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -129,9 +130,7 @@ def server_killed(federation: Federation, log: Log) -> None:
     _resumed(study, log)
     left = [pid for pids in old.values() for pid in pids if _lives(pid)]
     log.holds("no process that answered before the crash is left", left == [])
-    for name in NAMES:
-        again = len(study.left(name)) - _questions(study)
-        log.holds(f"{name} answered every round once, {again} a second time", again in (0, 1))
+    _one_round_again(study, log)
 
 
 def frozen_for_a_minute(federation: Federation, log: Log) -> None:
@@ -199,6 +198,45 @@ def terminal_closed_and_resumed(federation: Federation, log: Log) -> None:
         )
 
 
+def stopped_by_hand(federation: Federation, log: Log) -> None:
+    """Ctrl-C while one center is slow, which two of three could do without: it is not lost."""
+    study = _study(federation, "stopped-by-hand", 5 * MINUTE, needed="2")
+    run = _begun(study)
+    study.held("C", ROUNDS)
+    kept = len(study.rounds())
+    run.process.send_signal(signal.SIGINT)
+    log.say(f"Ctrl-C in fedcox coordinator run in round {kept + 1}, which A and B answered")
+    log.ends("the command ends", run, 130)
+    study.until("the study has ended", lambda: study.progress()[-1]["kind"] == "failed")
+    log.holds("no center was lost by it", not any(row["lost"] for row in study.rounds()))
+    _resumed(study, log)
+    _one_round_again(study, log)
+
+
+def center_not_started(federation: Federation, log: Log) -> None:
+    """A center's process for the study does not start, and two of three are enough."""
+    broken = federation.folder / "broken"
+    broken.mkdir()
+    text = "import os, sys\nif 'fedcox.deployment.guarded_job' in sys.orig_argv: os._exit(1)\n"
+    (broken / "sitecustomize.py").write_text(text, encoding="utf-8")
+    path = os.pathsep.join([str(broken), *sys.path])
+    federation.stop_center("C")
+    federation.start_center("C", environment={"PYTHONPATH": path})
+    study = _study(federation, "center-not-started", MINUTE, needed="2", solver=TO_THE_END)
+    federation.wait_for_centers()
+    run = study.run(study.name)
+    study.approve_everywhere()
+    log.ends("the run ends by itself", run, 0)
+    lost = [row["lost"] for row in study.progress() if row.get("lost", {}).get("C")]
+    log.holds("it names the center", lost and "did not start" in lost[0]["C"])
+    apart = _apart(
+        study.result(study.name), _reference(federation, ("A", "B"), solver=TO_THE_END)
+    )
+    log.holds(f"it is the fit of A and B, coefficients within {apart:.0e}", apart < 1e-9)
+    federation.stop_center("C")
+    federation.start_center("C")
+
+
 def budget_kept(federation: Federation, log: Log) -> None:
     """Kills in a study under differential privacy: the budget is paid before, and once."""
     policy = federation.folder / "policy.toml"
@@ -241,7 +279,7 @@ def budget_kept(federation: Federation, log: Log) -> None:
 
 Drill = Callable[[Federation, Log], None]
 #: Under a minute each, and run with the tests too.
-QUICK: tuple[Drill, ...] = (center_killed, center_lost, server_killed)
+QUICK: tuple[Drill, ...] = (center_killed, center_lost, server_killed, stopped_by_hand)
 DRILLS: tuple[Drill, ...] = (
     *QUICK,
     center_killed_under_masks,
@@ -249,6 +287,7 @@ DRILLS: tuple[Drill, ...] = (
     terminal_closed_and_resumed,
     frozen_too_long,
     frozen_for_a_minute,
+    center_not_started,
     budget_kept,
 )
 
@@ -277,6 +316,13 @@ def _resumed(study: Study, log: Log) -> None:
     asked = len(study.rounds()) - finished
     log.say(f"it took {time.monotonic() - begun:.0f} s and asked {asked} rounds")
     _same_bits(study, log)
+
+
+def _one_round_again(study: Study, log: Log) -> None:
+    """The round that was open when the study was broken off, and no other."""
+    for name in NAMES:
+        again = len(study.left(name)) - _questions(study)
+        log.holds(f"{name} answered every round once, {again} a second time", again in (0, 1))
 
 
 def _same_bits(study: Study, log: Log) -> None:

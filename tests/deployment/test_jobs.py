@@ -1,11 +1,19 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from threading import Barrier
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fedcox.deployment.jobs import JobState, job_files, read_state
+from fedcox.deployment.coordinator_folder import CoordinatorFolder
+from fedcox.deployment.jobs import JobState, Session, job_files, read_state
 from fedcox.deployment.site_rules import CENTER_CLASSES, SERVER_CLASSES
 
 
@@ -55,6 +63,36 @@ def test_a_center_learns_nothing_but_that_there_is_a_study() -> None:
 )
 def test_how_a_job_stands_is_told_in_words(told: dict[str, Any], state: JobState) -> None:
     assert read_state(told) == state
+
+
+@dataclass
+class Server:
+    """Stands in for the coordinator's server, which takes a moment to read a job."""
+
+    together: Barrier = field(default_factory=lambda: Barrier(2, timeout=30))
+
+    def get_connected_client_list(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(name="A", last_connect_time=time.time())]
+
+    def submit_job(self, place: str) -> str:
+        self.together.wait()
+        file = Path(place, "coordinator/config/config_fed_server.json")
+        run: str = json.loads(file.read_text())["components"][0]["args"]["run"]
+        self.together.wait()
+        return run
+
+
+def test_two_runs_that_are_submitted_together_are_two(tmp_path: Path) -> None:
+    folder = CoordinatorFolder(
+        tmp_path, "x", "localhost", 8002, ("A",), date(2026, 1, 1), date(2099, 1, 1)
+    )
+    server = Server()
+    with ThreadPoolExecutor(2) as commands:
+        jobs = commands.map(
+            lambda run: Session(folder, server).submit(run, 1), ["lung", "heart"]
+        )
+    assert list(jobs) == ["lung", "heart"]
+    assert not list((folder.admin / "transfer").iterdir())
 
 
 def _paths(settings: Any) -> list[str]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from nvflare.apis.fl_constant import FLContextKey
@@ -25,6 +26,8 @@ from nvflare.private.fed.client.client_req_processors import ClientRequestProces
 
 from fedcox.deployment.guard import guard_client, guard_job
 from fedcox.deployment.job_launcher import GuardedJobLauncher, StudyLauncher
+
+JOB = RequestHeader.JOB_ID
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +98,23 @@ def test_a_server_cannot_read_a_hospitals_file(tmp_path: Path) -> None:
 def test_requests_that_no_study_needs_are_not_known(tmp_path: Path, topic: str) -> None:
     guard_client()
     assert "invalid_request" in ask(tmp_path, topic, "")
+
+
+@pytest.mark.parametrize("job", ["local", "startup", "..", "../x", "x", "A" * 36])
+@pytest.mark.parametrize(
+    "topic", [TrainingTopic.DEPLOY, TrainingTopic.START_JOB, TrainingTopic.ABORT]
+)
+def test_what_is_no_number_of_a_job_is_not_taken_for_one(
+    tmp_path: Path, topic: str, job: str
+) -> None:
+    guard_client()
+    assert "not allowed at this center" in ask(tmp_path, topic, "", **{JOB: job})
+
+
+def test_the_number_of_a_job_is_taken_for_one(tmp_path: Path) -> None:
+    guard_client()
+    answer = ask(tmp_path, TrainingTopic.DEPLOY, "", **{JOB: str(uuid4())})
+    assert "not allowed at this center" not in answer
 
 
 def test_what_a_study_needs_is_still_known() -> None:

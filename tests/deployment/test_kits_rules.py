@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fedcox.deployment import center_folder
 from fedcox.deployment.authority import COORDINATOR_ROLE, COORDINATOR_USER, ORGANISATION
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.job_check import OnlySettings
+from fedcox.deployment.private_files import write_private_json
 from fedcox.errors import DeploymentError
 from tests.deployment.kit_examples import CENTERS, NOW, Made, make
 
@@ -156,7 +158,7 @@ def test_a_job_may_name_our_classes_only(made: Made, joined: CenterFolder) -> No
     assert buildable(joined.flare, job + "center_job.CenterJob")
     assert buildable(joined.flare, collab + "executor.CollabExecutor")
     assert buildable(made.folder.server, job + "study_job.StudyJob")
-    assert buildable(made.folder.server, collab + "controller.CollabController")
+    assert buildable(made.folder.server, "fedcox.deployment.study_controller.StudyController")
     others = [*DEFAULT_CLASS_ALLOW_LIST, "os.system", "subprocess.Popen", "builtins.eval"]
     others += [job + "center_job.CenterJobs", job + "jobs.submit", "fedcox.cli.main.main"]
     for workspace in (joined.flare, made.folder.server):
@@ -175,6 +177,41 @@ def test_a_foreign_file_that_the_engine_would_obey_stops_the_start(
     with pytest.raises(DeploymentError, match=foreign.name):
         own.write_rules()
     assert foreign.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["startup/.client.crt.4711.part", "local/.resources.json.4711.part"]
+)
+def test_what_a_power_cut_left_of_our_own_file_does_not_stop_the_start(
+    own: CenterFolder, name: str
+) -> None:
+    part = own.flare / name
+    part.write_text("{")
+    own.write_rules()
+    assert not part.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".evil.json.4711.part", ".resources.json.x.part", ".resources.json.4711.part.json"],
+)
+def test_what_only_looks_like_a_part_of_ours_stops_the_start(
+    own: CenterFolder, name: str
+) -> None:
+    foreign = own.flare / "local" / name
+    foreign.write_text("{}")
+    with pytest.raises(DeploymentError, match="holds more than fedcox wrote"):
+        own.write_rules()
+    assert foreign.exists()
+
+
+def test_a_part_of_a_process_of_the_same_number_is_written_over(own: CenterFolder) -> None:
+    file = own.path / "center.json"
+    part = file.with_name(f".center.json.{os.getpid()}.part")
+    part.write_text("{")
+    write_private_json(file, {"version": 1})
+    assert content(file) == {"version": 1}
+    assert not part.exists()
 
 
 def test_rules_that_were_changed_are_written_again(own: CenterFolder) -> None:

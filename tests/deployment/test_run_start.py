@@ -42,6 +42,15 @@ def test_a_run_that_is_at_work_is_left_alone(home: CoordinatorFolder, how: str) 
     begun(home, study(), resume=how == "resume", overwrite=how == "overwrite")
 
 
+def test_a_run_that_was_stopped_by_hand_goes_on_without_that_word(
+    home: CoordinatorFolder,
+) -> None:
+    run = begun(home, study())
+    run.ask_to_stop()
+    begun(home, study(), resume=True)
+    assert not run.stop.exists()
+
+
 def test_two_commands_do_not_run_one_study(home: CoordinatorFolder) -> None:
     again = attended(home, study())
     with attended(home, study()), pytest.raises(InputError, match="Another"), again:

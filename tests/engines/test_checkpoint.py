@@ -162,6 +162,17 @@ def test_a_round_that_lost_a_bit_is_not_used(tmp_path: Path, place: float) -> No
         estimated(chosen, hub_over(parts()), tmp_path)
 
 
+def test_a_round_of_another_version_of_fedcox_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = plan(Newton())
+    with pytest.raises(CrashError):
+        estimated(chosen, Crashing(hub_over(parts()), 4), tmp_path)
+    monkeypatch.setattr(checkpoint, "_own_version", lambda: "99.0")
+    with pytest.raises(MessageError, match="of another version of fedcox"):
+        estimated(chosen, hub_over(parts()), tmp_path)
+
+
 def test_a_round_is_written_while_the_next_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,15 +4,18 @@ The engine lets its server say whether a request needs authorization at a site, 
 every right to a role of the name "super": its own rules hold against an honest server only. One
 of the requests prints any file of the machine. Here the requests that no study needs are taken
 out before the client connects, and rights are given by what is asked, never by who is said to
-ask.
+ask. A job's number is the name of a folder beside the hospital's rules and its key, which the
+engine clears for the job: only what is a number is taken for one.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from fedcox.deployment.flare import flare_module
+from fedcox.deployment.processes import is_job_number
 
 # To begin, watch and end a job.
 _REQUESTS = frozenset(
@@ -39,7 +42,10 @@ def guard_client() -> None:
     _hide_error_texts()
     _hide_the_process()
     known = flare_module("nvflare.private.fed.client.client_req_processors")
-    _keep(known.ClientRequestProcessors.request_processors, _REQUESTS)
+    requests = known.ClientRequestProcessors.request_processors
+    _keep(requests, _REQUESTS)
+    for each in requests:
+        each.process = _for_numbered_jobs(each.process)
     authz = flare_module("nvflare.fuel.sec.authz")
     # The first authorizer stays; the engine's own, which obeys "super", comes too late.
     authz.AuthorizationService.initialize(_authorizer(authz))
@@ -81,6 +87,19 @@ def _keep(known: list[Any], wanted: frozenset[str]) -> None:
     if {type(each).__name__ for each in kept} != wanted:
         raise RuntimeError("this version of the engine handles other requests than known here")
     known[:] = kept
+
+
+def _for_numbered_jobs(process: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    header = flare_module("nvflare.private.defs").RequestHeader.JOB_ID
+    refused = flare_module("nvflare.private.admin_defs").error_reply
+
+    def checked(request: Any, engine: Any) -> Any:
+        job = request.get_header(header)
+        if job and not is_job_number(job):
+            return refused("not allowed at this center")
+        return process(request, engine)
+
+    return checked
 
 
 def _authorizer(authz: Any) -> Any:

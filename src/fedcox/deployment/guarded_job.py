@@ -15,7 +15,7 @@ from fedcox.deployment.flare import flare_module
 from fedcox.deployment.guard import guard_job
 
 #: Where the engine's client looks for how a job's process ended.
-_OUTCOME = "_process_rc.txt"
+OUTCOME = "_process_rc.txt"
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
     place = Path(args.workspace) / args.job_id
     sys.exit(
         monitor.run(
-            main_func=_missed_by_nobody(engine.main, place / _OUTCOME),
+            main_func=_missed_by_nobody(engine.main, place / OUTCOME),
             run_dir=str(place),
             shutdown_grace_time=0.2,
             args=args,

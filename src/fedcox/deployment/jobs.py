@@ -122,7 +122,8 @@ class Session:
                     if name not in present
                 ],
             )
-        place = self._folder.admin / "transfer" / "study"
+        # One for each run: two may be submitted in the same moment.
+        place = self._folder.admin / "transfer" / f"study-{run}"
         shutil.rmtree(place, ignore_errors=True)
         write_job(place, job_files(run, present, needed))
         with _asked():
@@ -172,7 +173,7 @@ def job_files(run: str, centers: Sequence[str], needed: int) -> dict[str, Mappin
             "workflows": [
                 {
                     "id": "controller",
-                    "path": "nvflare.collab.runtime.controller.CollabController",
+                    "path": "fedcox.deployment.study_controller.StudyController",
                     "args": {"server_obj_id": "study", "sync_task_timeout": _START},
                 }
             ],

@@ -49,6 +49,11 @@ class Running:
     started: float
 
 
+def is_job_number(text: object) -> bool:
+    """Whether the engine would give a job this number, which is its folder's name too."""
+    return isinstance(text, str) and _JOB.fullmatch(text) is not None
+
+
 def start(
     arguments: Sequence[str], *, workspace: Path, log: Path, tied: bool = False
 ) -> subprocess.Popen[bytes]:
@@ -170,7 +175,7 @@ def _signal(pid: int, number: int) -> None:
 def _tidy(workspace: Path) -> None:
     """Remove what earlier jobs left of the engine's own; results and ledgers are elsewhere."""
     for path in workspace.iterdir():
-        if path.is_dir() and (path.name == _TEMPORARY or _JOB.fullmatch(path.name)):
+        if path.is_dir() and (path.name == _TEMPORARY or is_job_number(path.name)):
             shutil.rmtree(path)
     private_folder(workspace / _TEMPORARY)
 

@@ -50,9 +50,18 @@ class RunFolder:
     def settings(self) -> Path:
         return self.path / "settings.json"
 
+    @property
+    def stop(self) -> Path:
+        return self.path / "stop"
+
     def tell(self, kind: str, **told: Any) -> None:
         """One line of progress, for whoever watches the run."""
-        append_rows(self.progress, [{"kind": kind, "at": time.time(), **told}])
+        row = {"kind": kind, "at": time.time(), **told}
+        append_rows(self.progress, [row], on_disk=False)
+
+    def ask_to_stop(self) -> None:
+        """Before the job is ended: centers whose processes end with it are not lost."""
+        self.stop.touch()
 
     def fail(self, error: InputError) -> None:
         """Leave the reason why the run stopped."""

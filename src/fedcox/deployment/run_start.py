@@ -65,6 +65,7 @@ def begin(
         _check_same(run, study)
         with run.alone(_PATIENCE):  # else two jobs would write into one folder
             run.error.unlink(missing_ok=True)
+            run.stop.unlink(missing_ok=True)
     else:
         kept = _clear(run, study, overwrite=overwrite)
         run.path.mkdir(mode=0o700, parents=True)

@@ -15,6 +15,7 @@ from fedcox.deployment import processes
 from fedcox.deployment.authority import ORGANISATION
 from fedcox.deployment.connection import Credentials, why_not_reached
 from fedcox.deployment.participants import is_loopback
+from fedcox.deployment.run_folder import RunFolder
 from fedcox.errors import DeploymentError
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def stop(folder: CoordinatorFolder) -> bool:
     if ran:
         # Centers whose job is ended in order need not find out that the server is gone.
         with contextlib.suppress(DeploymentError):
+            for path in folder.runs.glob("*/"):
+                RunFolder(path).ask_to_stop()
             jobs.abort_all(folder)
     stop_processes(folder)
     return ran

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcox.deployment.authority import COORDINATOR_ROLE
-from fedcox.deployment.private_files import private_folder, write_private_json
+from fedcox.deployment.private_files import private_folder, remove_parts, write_private_json
 from fedcox.deployment.startup_files import CENTER_FILES, SERVER_FILES
 from fedcox.errors import DeploymentError
 
@@ -22,8 +22,8 @@ CENTER_CLASSES = (
     "nvflare.collab.runtime.executor.CollabExecutor",
 )
 SERVER_CLASSES = (
+    "fedcox.deployment.study_controller.StudyController",
     "fedcox.deployment.study_job.StudyJob",
-    "nvflare.collab.runtime.controller.CollabController",
 )
 
 _NOBODY = "none"
@@ -173,6 +173,7 @@ def _check_startup(workspace: Path, expected: frozenset[str]) -> None:
 
 
 def _refuse_others(folder: Path, ours: frozenset[str]) -> None:
+    remove_parts(folder, ours)
     others = sorted(path.name for path in folder.iterdir() if path.name not in ours)
     if others:
         raise DeploymentError(

@@ -11,6 +11,7 @@ from fedcox.deployment.conduct import conduct
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
 from fedcox.deployment.finished_messages import forget_in_one_thread
 from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.study_controller import has_started
 from fedcox.engines.nvflare.line import CollabLine
 
 
@@ -24,9 +25,12 @@ class StudyJob:
     def conduct(self) -> None:
         """From the first message to the report."""
         folder = CoordinatorFolder.read(Path(collab.workspace.get_root_dir()).parent)
-        line = CollabLine({site.name: site for site in collab.clients})
-        run = RunFolder(folder.runs / self.run)
+        run, context = RunFolder(folder.runs / self.run), collab.context
         settings = run.read_settings()
+        line = CollabLine(
+            {site.name: site if has_started(site) else None for site in collab.clients},
+            stopped=lambda: run.stop.exists() or bool(context.is_aborted()),
+        )
         forget_in_one_thread()
         make_ready()
         conduct(

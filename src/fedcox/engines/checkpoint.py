@@ -11,7 +11,9 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -133,6 +135,7 @@ class Checkpointed(AbstractFederation):
         combined = answers[: len(queries)]
         tree: dict[str, Tree] = {
             "version": _VERSION,
+            "fedcox": _own_version(),
             "asked": _digest(queries, each),
             "centers": self._marked(centers),
             "left": list(self.names),
@@ -207,12 +210,19 @@ def _record(file: Path) -> dict[str, Any] | None:
     content, seal = stored[:-_SEAL], stored[-_SEAL:]
     # A disk that loses a bit would else give another number that looks right.
     tree = from_bytes(content) if seal == sha256(content).digest() else None
-    if not isinstance(tree, dict) or tree.get("version") != _VERSION:
+    # Another version of fedcox may sum in another way, and the two would be mixed unseen.
+    known = {"version": _VERSION, "fedcox": _own_version()}
+    if not isinstance(tree, dict) or any(tree.get(key) != known[key] for key in known):
         raise MessageError(
             f"{file} is damaged, or of another version of fedcox.",
             ["Begin the study anew: nothing of a round that was altered is used."],
         )
     return dict(tree)
+
+
+@cache
+def _own_version() -> str:
+    return version("fedcox")
 
 
 def _digest(queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]]) -> bytes:

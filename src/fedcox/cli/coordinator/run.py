@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _PAUSE = 0.2
 #: Seconds between looks at the server, where the run itself says nothing.
 _LOOK = 3.0
+#: Seconds within which the processes of a study have started, as a rule.
+_SLOW = 15.0
 #: Seconds that a center may be slower than the others, where the study can do without it.
 _GRACE = 30.0
 
@@ -102,6 +104,7 @@ def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -
         try:
             _follow(home, line, job, kept, _Shown(console))
         except KeyboardInterrupt:
+            kept.ask_to_stop()
             line.abort(job)
             console.print("Stopped. Say the same with --resume to go on from the last round.")
             raise typer.Exit(130) from None
@@ -117,7 +120,8 @@ def _follow(
     from fedcox.deployment.followed_file import FollowedFile
     from fedcox.deployment.run_start import ended
 
-    progress, looked = FollowedFile(kept.progress), time.monotonic()
+    progress, begun = FollowedFile(kept.progress), time.monotonic()
+    looked = begun
     while True:
         told = progress.rows()
         for each in told:
@@ -126,6 +130,8 @@ def _follow(
             return
         if not told and time.monotonic() > looked + _LOOK:
             looked = time.monotonic()
+            if looked > begun + _SLOW:
+                shown.nothing_yet()
             if ended(home, line, job, kept):
                 return
         time.sleep(_PAUSE)
@@ -164,8 +170,10 @@ class _Shown:
         self._console = console
         self._waiting: dict[str, str] = {}
         self._asked = 0
+        self._begun = False
 
     def line(self, told: dict[str, Any]) -> None:
+        self._begun = True
         if told["kind"] == "code":
             self._console.print(f"The code by which hospitals approve it: {told['code']}")
         elif told["kind"] == "waiting":
@@ -175,6 +183,12 @@ class _Shown:
             self._waiting = told["reasons"]
         elif told["kind"] == "exchange":
             self._exchange(told)
+
+    def nothing_yet(self) -> None:
+        """No word so far: a center's process has two minutes to start."""
+        if not self._begun:
+            self._begun = True
+            self._console.print("Waiting for the centers to start the study.")
 
     def _exchange(self, told: dict[str, Any]) -> None:
         if told["step"] != "study":  # those that wait are told as such, others in the error

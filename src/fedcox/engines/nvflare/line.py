@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fedcox.errors import DeploymentError
+
 
 @dataclass(frozen=True)
 class Silence:
@@ -36,11 +38,15 @@ class Line(Protocol):
 class CollabLine:
     """FLARE's Collab API: a call to each site, answered by the site's job process.
 
-    `sites` are the proxies that FLARE hands to the server's job.
+    `sites` are the proxies that FLARE hands to the server's job, None for a center whose
+    process did not start. Where the job itself is
+    `stopped`, the centers' processes end with it, and nobody's silence counts.
     """
 
-    def __init__(self, sites: Mapping[str, Any]) -> None:
-        self._sites = dict(sites)
+    def __init__(
+        self, sites: Mapping[str, Any], stopped: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._sites, self._stopped = dict(sites), stopped
         self._threads = ThreadPoolExecutor(max_workers=max(1, len(self._sites)))
 
     @property
@@ -48,20 +54,31 @@ class CollabLine:
         return tuple(sorted(self._sites))
 
     def call(self, messages: Mapping[str, bytes], timeout: float, heard: Heard) -> None:
+        silent: list[str] = []
+
         def one(name: str) -> None:
-            heard(name, self._one(name, messages[name], timeout))
+            answer = self._one(name, messages[name], timeout)
+            if isinstance(answer, Silence):
+                silent.append(name)
+            heard(name, answer)
 
         calls = [self._threads.submit(one, name) for name in messages]
         wait(calls)  # all, so that an error leaves no center being asked
+        if (silent or any(call.exception() for call in calls)) and self._stopped():
+            raise DeploymentError(
+                "The run was stopped.", ["Run the study with --resume to go on."]
+            )
         for call in calls:
             call.result()
 
     def _one(self, name: str, message: bytes, timeout: float) -> bytes | Silence:
         from nvflare.collab.api.exceptions import CollabCallError
 
-        begun = time.monotonic()
+        site, begun = self._sites[name], time.monotonic()
+        if site is None:
+            return Silence("its process for the study did not start")
         try:
-            reply = self._sites[name](timeout=timeout).handle(message)
+            reply = site(timeout=timeout).handle(message)
         except CollabCallError as error:
             # What the other side said is not passed on: it may be about its patients. The
             # engine calls it a timeout, too, where a job is ended from outside.
