@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedcox.synced_folder import sync_folder
+
 
 class FollowedFile:
     """Whole lines, each once; those that were there before are passed over."""
@@ -53,16 +55,7 @@ def append_rows(file: Path, rows: Iterable[Mapping[str, Any]], *, on_disk: bool 
         if on_disk:
             os.fsync(stream.fileno())
     if new and on_disk:
-        _sync_folder(file.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """A new file's name is on the disk only when its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        sync_folder(file.parent)
 
 
 def _row(line: str) -> dict[str, Any] | None:

@@ -26,6 +26,7 @@ from fedcox.federation.ledger import Ledger, LedgerRow
 from fedcox.federation.masked_numbers import round_digest
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
 from fedcox.federation.study_check import evidence_of
+from fedcox.synced_folder import sync_folder
 
 _VERSION = 1
 _SEAL = sha256().digest_size
@@ -238,8 +239,4 @@ def _write(file: Path, content: bytes) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     part.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(file.parent)

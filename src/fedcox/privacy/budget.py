@@ -25,6 +25,7 @@ from threading import Lock
 from typing import Any
 
 from fedcox.errors import BudgetError, PolicyError
+from fedcox.synced_folder import sync_folder
 
 _BEGIN = "0" * 64
 _VERSION = 1
@@ -201,7 +202,7 @@ class Budget:
         fresh = self._head.with_name(self._head.name + ".new")
         _write(fresh, last + "\n", "w")
         fresh.replace(self._head)
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
 
     def _lines(self) -> list[_Line]:
         """Every line, or a refusal where one is missing, broken or not as it was written."""
@@ -273,15 +274,6 @@ def _write(path: Path, text: str, mode: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Names of new files are on the disk only when their folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _total(lines: list[_Line]) -> Spent:

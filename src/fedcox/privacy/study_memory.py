@@ -23,6 +23,7 @@ from weakref import finalize
 from fedcox.errors import BusyError, ChangedError, RefusedError
 from fedcox.privacy.remembered import Answered, Noised, Remembered
 from fedcox.survival.cohort import Cohort
+from fedcox.synced_folder import sync_folder
 
 _FILE = "study.json"
 _FRESH = "study.json.new"
@@ -195,7 +196,7 @@ def _create(folder: Path) -> None:
         except OSError:
             if not folder.is_dir():  # else another process was quicker
                 raise
-        _sync(folder.parent)
+        sync_folder(folder.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -211,14 +212,6 @@ def _write(folder: int, content: Remembered) -> None:
         os.fsync(stream.fileno())
     os.rename(_FRESH, _FILE, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _sealed(body: bytes) -> bytes:
