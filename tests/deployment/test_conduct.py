@@ -180,6 +180,18 @@ def test_a_declined_study_is_told_by_the_center_s_name(hospitals: Hospitals) -> 
     assert caught.value.faults == ("Bern: its data manager has declined the study.",)
 
 
+def test_who_takes_no_part_is_told_where_the_study_goes_on(hospitals: Hospitals) -> None:
+    def unstarted(name: str, call: int, answer: bytes) -> bytes | Silence:
+        return Silence("its process did not start") if name == "Bern" else answer
+
+    text = STUDY + "\n[attendance]\nneeded = 2\n"
+    approved(hospitals, text)
+    run = conducted(hospitals, text, unstarted)
+    assert "Bern" not in {center.name for center in result(run).centers}
+    without = [each["reasons"] for each in told(run) if each["kind"] == "without"]
+    assert without == [{"Bern": "its process did not start"}]
+
+
 def test_approval_is_of_one_study_file(hospitals: Hospitals) -> None:
     approved(hospitals)
     with pytest.raises(InputError, match="needs 3"):

@@ -52,6 +52,10 @@ class Waiting:
         time.sleep(self._pause)
         return False
 
+    def go_on_without(self, reasons: Mapping[str, str]) -> None:
+        """Say who takes no part, and why."""
+        self._run.tell("without", reasons=dict(reasons))
+
 
 def identities(run: RunFolder, board: Switchboard) -> dict[str, str]:
     """The centers' public identities; of one that is away now, as it was known before."""
@@ -98,10 +102,12 @@ def invite(
         later = {name: _words(each) for name, each in refused.items() if _may_change(each)}
         if later and waiting.over(later):
             later = {}
-        for name, reason in refused.items():
-            if name not in later:
-                board.drop(name, _words(reason))
+        others = {name: _words(refused[name]) for name in refused if name not in later}
+        for name, reason in others.items():
+            board.drop(name, reason)
         board.check_number()
+        if others:
+            waiting.go_on_without(others)
         undecided = tuple(later)
     return joined
 

@@ -170,10 +170,10 @@ class _Shown:
         self._console = console
         self._waiting: dict[str, str] = {}
         self._asked = 0
-        self._begun = False
+        self._silent = True
 
     def line(self, told: dict[str, Any]) -> None:
-        self._begun = True
+        self._silent = False
         if told["kind"] == "code":
             self._console.print(f"The code by which hospitals approve it: {told['code']}")
         elif told["kind"] == "waiting":
@@ -181,17 +181,20 @@ class _Shown:
                 if self._waiting.get(name) != reason:
                     self._console.print(f"Waiting for {name}: {reason}.", markup=False)
             self._waiting = told["reasons"]
+        elif told["kind"] == "without":
+            for name, reason in sorted(told["reasons"].items()):
+                self._console.print(f"{name} takes no part: {reason}.", style="yellow")
         elif told["kind"] == "exchange":
             self._exchange(told)
 
     def nothing_yet(self) -> None:
         """No word so far: a center's process has two minutes to start."""
-        if not self._begun:
-            self._begun = True
+        if self._silent:
+            self._silent = False
             self._console.print("Waiting for the centers to start the study.")
 
     def _exchange(self, told: dict[str, Any]) -> None:
-        if told["step"] != "study":  # those that wait are told as such, others in the error
+        if told["step"] != "study":  # who waits, and who takes no part, is told as such
             for name, reason in sorted(told["lost"].items()):
                 self._console.print(f"{name} is lost: {reason}.", style="yellow")
         slowest = max(told["seconds"].values(), default=0.0)
