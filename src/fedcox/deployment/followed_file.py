@@ -41,8 +41,8 @@ class FollowedFile:
 def append_rows(file: Path, rows: Iterable[Mapping[str, Any]], *, on_disk: bool = True) -> None:
     """Write JSON lines at the end; half a line that is there stays a line of its own.
 
-    `on_disk`: a power cut after this loses none of them. It costs about half a millisecond,
-    which a file that nothing depends on need not pay.
+    `on_disk`: a power cut after this loses none of them. Nobody need wait for that where
+    nothing depends on the file.
     """
     text = "".join(json.dumps(dict(row), allow_nan=False) + "\n" for row in rows)
     with file.open("ab+") as stream:
