@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +38,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
         (ClientRequestProcessors, "request_processors"),
         (AdminCommands, "commands"),
     ):
-        monkeypatch.setattr(owner, name, list(getattr(owner, name)))
+        monkeypatch.setattr(owner, name, [copy(each) for each in getattr(owner, name)])
     for name, answers in list(vars(NetAgent).items()):
         if name.startswith("_do_"):
             monkeypatch.setattr(NetAgent, name, answers)
