@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcox.federation.ledger import BYTES_PER_NUMBER
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import AnyGrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,7 @@ class Evidence:
     every center signed.
     """
 
-    grid: TimeGrid
+    grid: AnyGrid
     before: tuple[bytes, ...]
     transcript: bytes
 

@@ -18,7 +18,7 @@ from fedcox.survival.link import AbstractLink
 from fedcox.survival.preparation import PreparedPatients, prepare_placed
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.single_cells import SingleCells, single_cells
-from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk, TimeGrid
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, TimeAtRisk
 
 
 @runtime_checkable
@@ -41,7 +41,7 @@ class Setting:
     `present`; by the `evidence` centers check both.
     """
 
-    grid: TimeGrid
+    grid: AnyGrid
     active: BoolArray
     reading: CensoredInterval
     link: AbstractLink
@@ -113,9 +113,7 @@ class Setting:
         """
         if chosen is None:
             return self._whole_exposure(cohort)[blocks]
-        placed = self.placed(cohort)
-        rows = placed.intervals[chosen], placed.event[chosen], placed.half[chosen]
-        part = self._exposure_of(cohort.event[chosen], TimeAtRisk(*rows))
+        part = self._exposure_of(cohort.event[chosen], self.placed(cohort).rows(chosen))
         # What all centers agreed on is about everyone, not about a batch.
         part = replace(part, pooled_group=None, pooled_part=None, batch=True)
         return replace(part, time_by_covariate=True) if blocks else part

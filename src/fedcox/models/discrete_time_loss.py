@@ -1,14 +1,16 @@
-"""The discrete-time loss of scores phi, each computed once, never once per interval.
+"""The loss of scores phi by interval, each score computed once, never once per interval.
 
 A sample is a slide, or a patient where phi looks at a table. With z = α_m + phi it costs f(z)
-in every interval that it survives and g(z) in the interval of its event:
+in every interval that it survives, a part of f(z) in the one it leaves in, and g(z) for its
+event there:
 
-    logit      f = log(1 + e^z)      g = log(1 + e^−z)
+    log        f = e^z               g = −z
     cloglog    f = e^z               g = −log(1 − exp(−e^z))
+    logit      f = log(1 + e^z)      g = log(1 + e^−z)
 
-Events may weigh more (`event_weight`), a sample may weigh less, and the interval in which a
-patient was censored may count one half. This is minus the log-likelihood of the paper's stacked
-rows, which are never built: for cloglog the sum over intervals is e^phi · Σ_m e^α_m.
+Events may weigh more (`event_weight`), a sample may weigh less. This is minus the
+log-likelihood of the stacked rows, which are never built: for log and cloglog the sum over
+intervals is e^phi · Σ_m e^α_m.
 """
 
 from __future__ import annotations
@@ -55,11 +57,11 @@ def loss_and_slopes(
 ) -> LossAndSlopes:
     """The loss of the scores `phi` (samples,) on the baseline `alpha` (intervals,).
 
-    Computed in the precision of `phi`. For cloglog the work grows with samples plus intervals,
-    for logit with their product.
+    Computed in the precision of `phi`. For logit the work grows with samples times intervals,
+    for the others with their sum.
     """
-    if link == "cloglog":
-        return _proportional(phi, alpha, placed, event_weight)
+    if link != "logit":
+        return _proportional(phi, alpha, placed, link, event_weight)
     loss, own, total = phi.new_zeros(()), [phi.new_zeros(0)], torch.zeros_like(alpha)
     for part in _parts(phi.numel(), alpha.numel()):
         terms = sample_slopes(
@@ -93,7 +95,7 @@ class WeighedCells(NamedTuple):
 
 def weighed_cells(placed: PlacedSamples, alpha: Tensor, event_weight: float) -> WeighedCells:
     """The cells of these samples in the intervals of `alpha`, of which only the size counts."""
-    last, weight = _events(placed, alpha.dtype, event_weight)
+    last, weight = _events(placed, alpha, event_weight)
     return WeighedCells(_share_survived(placed, alpha), weight, last)
 
 
@@ -126,14 +128,13 @@ def cell_loss_and_slopes(
     sample, interval = cells
     own = placed.take(sample)
     weight = own.weight.to(phi.dtype)
-    whole = (interval < own.survived).to(phi.dtype)
-    half = 0.5 * (own.half & (interval == own.intervals)).to(phi.dtype)
-    happened = own.event & (interval == own.intervals - 1)
-    at_risk = (whole + half > 0) | happened
-    z = torch.where(at_risk, phi[sample] + alpha[interval], 0.0)
-    cost, slope = _survival(torch.where(happened, 0.0, z), link)
+    leaving = interval == own.passed
+    at_risk = (interval < own.passed).to(phi.dtype) + own.part.to(phi.dtype) * leaving
+    happened = own.event & leaving
+    z = torch.where((at_risk > 0) | happened, phi[sample] + alpha[interval], 0.0)
+    cost, slope = _survival(torch.where(at_risk > 0, z, 0.0), link)
     own_cost, own_slope = _event(torch.where(happened, z, 0.0), link)
-    share, of_event = weight * (whole + half), weight * event_weight * happened
+    share, of_event = weight * at_risk, weight * event_weight * happened
     cost, slope = share * cost + of_event * own_cost, share * slope + of_event * own_slope
     return LossAndSlopes(
         cost.sum(),
@@ -181,43 +182,41 @@ class _Loss(torch.autograd.Function):
 
 
 def _proportional(
-    phi: Tensor, alpha: Tensor, placed: PlacedSamples, event_weight: float
+    phi: Tensor, alpha: Tensor, placed: PlacedSamples, link: LinkName, event_weight: float
 ) -> LossAndSlopes:
-    """Complementary log-log by sums over intervals and over samples, never over pairs."""
+    """Costs that add up: sums over intervals and over samples, never over pairs."""
     weight = placed.weight.to(phi.dtype)
     risk, rate = phi.exp(), alpha.exp()
     passed = torch.cat([rate.new_zeros(1), rate.cumsum(0)])  # (intervals + 1,)
-    survived = weight * risk * passed[placed.survived]
-    following = placed.intervals.clamp(max=alpha.numel() - 1)
-    halved = 0.5 * weight * placed.half * risk * rate[following]
-    last, of_event = _events(placed, phi.dtype, event_weight)
-    cost, slope = _event_terms(phi, alpha, last, of_event, "cloglog")
+    survived = weight * risk * passed[placed.passed]
+    last, of_event = _events(placed, alpha, event_weight)
+    partly = weight * placed.part.to(phi.dtype) * risk * rate[last]
+    cost, slope = _event_terms(phi, alpha, last, of_event, link)
     # Those who pass interval m are those who pass more than m intervals.
-    leaving = _by_interval(weight * risk, placed.survived, alpha.numel() + 1)
+    leaving = _by_interval(weight * risk, placed.passed, alpha.numel() + 1)
     remaining = leaving.flip(0).cumsum(0).flip(0)[1:]
     of_interval = (
         rate * remaining
-        + _by_interval(halved, following, alpha.numel())
+        + _by_interval(partly, last, alpha.numel())
         + _by_interval(slope, last, alpha.numel())
     )
-    loss = (survived + halved + cost).sum()
-    return LossAndSlopes(loss, survived + halved + slope, of_interval)
+    loss = (survived + partly + cost).sum()
+    return LossAndSlopes(loss, survived + partly + slope, of_interval)
 
 
 def _share_survived(placed: PlacedSamples, alpha: Tensor) -> Tensor:
-    """By how much each sample is at risk in each interval without its event there."""
+    """By how much each sample is at risk in each interval, beside its event there."""
     interval = torch.arange(alpha.numel(), device=alpha.device)
-    whole = (interval < placed.survived[:, None]).to(alpha.dtype)
-    half = placed.half[:, None] & (interval == placed.intervals[:, None])
-    return placed.weight.to(alpha.dtype)[:, None] * (whole + 0.5 * half)
+    whole = (interval < placed.passed[:, None]).to(alpha.dtype)
+    leaving = interval == placed.passed[:, None]
+    at_risk = whole + placed.part.to(alpha.dtype)[:, None] * leaving
+    return placed.weight.to(alpha.dtype)[:, None] * at_risk
 
 
-def _events(
-    placed: PlacedSamples, dtype: torch.dtype, event_weight: float
-) -> tuple[Tensor, Tensor]:
-    """The interval of each sample's event, and what it counts; nothing without one."""
-    last = (placed.intervals - 1).clamp(min=0)
-    return last, event_weight * placed.weight.to(dtype) * placed.event
+def _events(placed: PlacedSamples, alpha: Tensor, event_weight: float) -> tuple[Tensor, Tensor]:
+    """The interval that each sample leaves in, and what its event there counts."""
+    last = placed.passed.clamp(max=max(0, alpha.numel() - 1))
+    return last, event_weight * placed.weight.to(alpha.dtype) * placed.event
 
 
 def _event_terms(
@@ -231,16 +230,18 @@ def _event_terms(
 
 def _survival(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
     """The cost f, and its slope."""
-    if link == "cloglog":
-        rate = z.exp()
-        return rate, rate
-    return -logsigmoid(-z), torch.sigmoid(z)
+    if link == "logit":
+        return -logsigmoid(-z), torch.sigmoid(z)
+    rate = z.exp()
+    return rate, rate
 
 
 def _event(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
     """The cost g, and its slope; neither overflows."""
     if link == "logit":
         return -logsigmoid(z), -torch.sigmoid(-z)
+    if link == "log":
+        return -z, -torch.ones_like(z)
     v = _rate(z)
     some = v.clamp(SMALL, LARGE)
     cost = torch.where(v < SMALL, v / 2 - v * v / 24 - z, -torch.log(-(-some).expm1()))

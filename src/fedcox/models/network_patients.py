@@ -191,8 +191,8 @@ def _table(
 
 
 def _nowhere(patients: int) -> TimeAtRisk:
-    nobody = np.zeros(patients, dtype=np.bool_)
-    return TimeAtRisk(np.zeros(patients, dtype=np.int64), nobody, nobody)
+    none = np.zeros(patients)
+    return TimeAtRisk(none.astype(np.int64), none.astype(np.bool_), none)
 
 
 def _check_device(device: str) -> None:

@@ -16,9 +16,9 @@ from fedcox.survival.time_grid import TimeAtRisk
 class PlacedSamples:
     """In which fitted intervals each sample is at risk, as in `TimeAtRisk`, and its weight."""
 
-    intervals: Tensor  # (samples,) int64: at risk in the first so many
-    event: Tensor  # (samples,) bool: with the event in the last of these
-    half: Tensor  # (samples,) bool: at risk by one half in the next one
+    passed: Tensor  # (samples,) int64: at risk in the first so many, without the event
+    event: Tensor  # (samples,) bool: with the event in the next one
+    part: Tensor  # (samples,) float64: at risk by so much of the next one, beside the event
     weight: Tensor  # (samples,) float64
 
     @classmethod
@@ -30,29 +30,24 @@ class PlacedSamples:
         device: str = "cpu",
     ) -> PlacedSamples:
         """Samples that belong to the rows `patient` of `risk`; one for each without it."""
-        rows = np.arange(risk.intervals.size) if patient is None else patient
+        rows = np.arange(risk.passed.size) if patient is None else patient
         own = np.ones(rows.size) if weight is None else weight
         return cls(
-            torch.tensor(risk.intervals[rows], dtype=torch.int64, device=device),
+            torch.tensor(risk.passed[rows], dtype=torch.int64, device=device),
             torch.tensor(risk.event[rows], dtype=torch.bool, device=device),
-            torch.tensor(risk.half[rows], dtype=torch.bool, device=device),
+            torch.tensor(risk.part[rows], dtype=torch.float64, device=device),
             torch.tensor(own, dtype=torch.float64, device=device),
         )
 
     def take(self, samples: Tensor | slice) -> PlacedSamples:
         """Some samples; one may be taken several times."""
         return PlacedSamples(
-            self.intervals[samples],
+            self.passed[samples],
             self.event[samples],
-            self.half[samples],
+            self.part[samples],
             self.weight[samples],
         )
 
     def weighing(self, factor: Tensor) -> PlacedSamples:
         """The same samples, each weighing so many times as much."""
-        return PlacedSamples(self.intervals, self.event, self.half, self.weight * factor)
-
-    @property
-    def survived(self) -> Tensor:
-        """(samples,) how many whole intervals each passes without the event."""
-        return self.intervals - self.event.long()
+        return PlacedSamples(self.passed, self.event, self.part, self.weight * factor)

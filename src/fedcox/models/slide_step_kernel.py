@@ -22,9 +22,9 @@ _INTERVALS, _SLIDES = 128, 16  # that are looked at together
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _survival(z, logit: tl.constexpr):  # type: ignore[no-untyped-def]
+def _survival(z, link: tl.constexpr):  # type: ignore[no-untyped-def]
     """Cost and slope of an interval survived."""
-    if logit:
+    if link == "logit":
         small = tl.exp(-tl.abs(z))
         cost = tl.maximum(z, 0.0) + libdevice.log1p(small)
         slope = tl.where(z > 0.0, 1.0, small) / (1.0 + small)
@@ -35,11 +35,14 @@ def _survival(z, logit: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _event(z, logit: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Cost and slope of an interval with the event."""
-    if logit:
-        cost, slope = _survival(-z, logit)
+def _event(z, link: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Cost and slope of the event."""
+    if link == "logit":
+        cost, slope = _survival(-z, link)
         slope = -slope
+    elif link == "log":
+        cost = -z
+        slope = tl.zeros_like(z) - 1.0
     else:
         v = tl.exp(tl.minimum(z, _LARGEST_EXPONENT))
         some = tl.minimum(tl.maximum(v, _SMALL), _LARGE)
@@ -68,7 +71,7 @@ def _losses(  # type: ignore[no-untyped-def]
     intervals,
     hidden: tl.constexpr,
     block: tl.constexpr,
-    logit: tl.constexpr,
+    link: tl.constexpr,
 ):
     place = tl.program_id(0)
     slide, often = tl.load(chosen + place), tl.load(times + place)
@@ -88,8 +91,8 @@ def _losses(  # type: ignore[no-untyped-def]
         happened = tl.where(m == interval_of_event, of_event, 0.0)
         z = phi + tl.load(alpha + m, inside, other=0.0)
         # Where nobody is at risk z could be anything, and must still count nothing.
-        of_survival, slope = _survival(tl.where(passed > 0.0, z, 0.0), logit)
-        own_cost, own_slope = _event(tl.where(happened > 0.0, z, 0.0), logit)
+        of_survival, slope = _survival(tl.where(passed > 0.0, z, 0.0), link)
+        own_cost, own_slope = _event(tl.where(happened > 0.0, z, 0.0), link)
         slope = passed * slope + happened * own_slope
         cost += passed * of_survival + happened * own_cost
         total += slope
@@ -174,7 +177,7 @@ def loss_and_gradient(
         intervals,
         hidden=hidden,
         block=_INTERVALS,
-        logit=link == "logit",
+        link=link,
         num_warps=4,
     )
     of_theta = hidden * (width + 2)

@@ -34,31 +34,33 @@ class _Patients:
     """Some patients of a center, those at risk longest first."""
 
     predictor: FloatArray
-    intervals: IntArray
-    event: BoolArray
-    half: BoolArray
+    placed: TimeAtRisk
+    link: AbstractLink
 
     @property
-    def reach(self) -> IntArray:
-        """In how many intervals each counts."""
-        return self.intervals + self.half
+    def event(self) -> BoolArray:
+        return self.placed.event
+
+    @property
+    def whole(self) -> IntArray:
+        """In how many intervals each counts in full; grouped time has an event count so."""
+        return self.placed.passed + (self.placed.event if self.link.grouped else 0)
 
     def blocks(self, intervals: int) -> Iterator[tuple[int, _Patients]]:
         """Where each block of them starts, and the block."""
         size = max(1, _CELLS // max(1, intervals))
         for start in range(0, self.event.size, size):
-            part = slice(start, start + size)
-            parts = self.predictor[part], self.intervals[part], self.event[part]
-            yield start, _Patients(*parts, self.half[part])
+            rows = np.arange(start, min(start + size, self.event.size))
+            yield start, _Patients(self.predictor[rows], self.placed.rows(rows), self.link)
 
     def at_risk(self, first: int, end: int) -> FloatArray:
-        """How much cells (interval, patient) count: one, or one half, or nothing.
+        """How much cells (interval, patient) count: in full, in part, or not at all.
 
         In the intervals from `first` on and before `end`; before `first` all of them pass.
         """
-        counts = (np.arange(first, end)[:, None] < self.intervals).astype(np.float64)
-        half = np.flatnonzero(self.half)
-        counts[self.intervals[half] - first, half] = 0.5
+        counts = (np.arange(first, end)[:, None] < self.whole).astype(np.float64)
+        partly = np.flatnonzero(self.placed.part)
+        counts[self.placed.passed[partly] - first, partly] = self.placed.part[partly]
         return counts
 
 
@@ -88,7 +90,7 @@ def largest_share(
     if not rows.size:
         return 0.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        patients = _ordered(cohort, placed, scaling, beta, rows)
+        patients = _ordered(cohort, placed, scaling, link, beta, rows)
         shares = list(_shares(patients, link, alpha))
     return float(np.max(shares))  # not a number, if one of them is none
 
@@ -97,20 +99,21 @@ def _shares(patients: _Patients, link: AbstractLink, alpha: FloatArray) -> Itera
     total, largest = np.zeros((2, 3, alpha.size))
     whole, happened = np.zeros((3, patients.event.size)), np.zeros(patients.event.size)
     for start, block in patients.blocks(alpha.size):
-        depth, passed = int(block.reach[0]), int(block.intervals.min())
+        depth, passed = int(block.placed.intervals[0]), int(block.whole.min())
         weights = _weights(link, alpha[:depth], block.predictor)
+        falling = weights[_FALLING].copy()  # of an event, however much time was at risk
         weights[:, passed:] *= block.at_risk(passed, depth)
         total[:, :depth] += weights.sum(axis=2)
         np.maximum(largest[:, :depth], weights.max(axis=2), out=largest[:, :depth])
         whole[:, start : start + block.event.size] = weights.sum(axis=1)
-        event = np.flatnonzero(block.event)  # in the last interval at risk
-        happened[start + event] = weights[_FALLING, block.intervals[event] - 1, event]
+        event = np.flatnonzero(block.event)
+        happened[start + event] = falling[block.placed.passed[event], event]
     yield _share(whole.max(axis=1), whole.sum(axis=1))
     if np.count_nonzero(patients.event) >= _ENOUGH_EVENTS:
         yield _share(happened.max(), happened.sum())
     # The median, and not the mean, which a few far-off patients make as large as they like.
     median = _weights(link, alpha, np.median(patients.predictor, keepdims=True))[:, :, 0]
-    number = np.searchsorted(-patients.reach, -np.arange(alpha.size))
+    number = np.searchsorted(-patients.placed.intervals, -np.arange(alpha.size))
     yield _share(largest, total + _missing(number) * median)
     yield _share_of_events(patients, happened, median[_FALLING])
 
@@ -118,7 +121,7 @@ def _shares(patients: _Patients, link: AbstractLink, alpha: FloatArray) -> Itera
 def _share_of_events(patients: _Patients, happened: FloatArray, median: FloatArray) -> float:
     """Among the events of each interval."""
     event = np.flatnonzero(patients.event)
-    interval, largest, total = patients.intervals[event] - 1, *np.zeros((2, median.size))
+    interval, largest, total = patients.placed.passed[event], *np.zeros((2, median.size))
     np.maximum.at(largest, interval, happened[event])
     np.add.at(total, interval, happened[event])
     number = np.bincount(interval, minlength=median.size)
@@ -148,10 +151,14 @@ def _weights(link: AbstractLink, alpha: FloatArray, predictor: FloatArray) -> Fl
 
 
 def _ordered(
-    cohort: Cohort, placed: TimeAtRisk, scaling: Scaling, beta: FloatArray, rows: IntArray
+    cohort: Cohort,
+    placed: TimeAtRisk,
+    scaling: Scaling,
+    link: AbstractLink,
+    beta: FloatArray,
+    rows: IntArray,
 ) -> _Patients:
-    reach = placed.intervals[rows] + placed.half[rows]
-    rows = rows[np.argsort(-reach, kind="stable")]
+    rows = rows[np.argsort(-placed.intervals[rows], kind="stable")]
     predictor = np.empty(rows.size)
     size = max(1, _CELLS // max(1, beta.size))
     for start in range(0, rows.size, size):
@@ -160,4 +167,4 @@ def _ordered(
         scaled = np.empty((covariates.shape[0], beta.size))
         scaling.apply(covariates, out=scaled, complete=cohort.complete)
         predictor[part] = scaled @ beta
-    return _Patients(predictor, placed.intervals[rows], placed.event[rows], placed.half[rows])
+    return _Patients(predictor, placed.rows(rows), link)

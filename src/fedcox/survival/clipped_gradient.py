@@ -107,13 +107,11 @@ def cell_slopes(
         predictor = own[:, None] + alpha
         v = np.exp(np.clip(predictor, -_FARTHEST, _FARTHEST))
     slopes = np.array(link.at_risk(v).slope)  # a copy: a link may give back what it got
-    event_at = cells.event_at[patients]
+    passed, event_at = cells.passed[patients], cells.event_at[patients]
+    inside = np.flatnonzero(passed < alpha.size)
+    slopes[inside, passed[inside]] *= cells.part[patients[inside]]
     happened = np.flatnonzero(event_at >= 0)
     at = happened, event_at[happened]
-    slopes[at] = link.event(v[at]).slope
-    if cells.half_at is not None:
-        half_at = cells.half_at[patients]
-        halved = np.flatnonzero(half_at >= 0)
-        slopes[halved, half_at[halved]] *= 0.5
+    slopes[at] += link.event(v[at]).slope
     slopes[np.arange(alpha.size) >= cells.rows[patients][:, None]] = 0.0
     return slopes

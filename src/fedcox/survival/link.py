@@ -1,10 +1,15 @@
-"""How a hazard depends on its linear predictor: the logit and the complementary log-log link.
+"""How a hazard depends on its linear predictor: the log, complementary log-log and logit link.
 
-Both are functions of v = exp(α_m + β·x_i). A cell (patient i at risk in interval m) costs f(v)
+All are functions of v = exp(α_m + β·x_i). A cell (patient i at risk in interval m) costs f(v)
 without the event and g(v) with it; primes below are derivatives in θ = log v:
 
-    logit      f = log(1 + v)      g = log(1 + 1/v)           hazard v / (1 + v)
+    log        f = v               g = −log v                 rate v over the piece
     cloglog    f = v               g = −log(1 − exp(−v))      hazard 1 − exp(−v)
+    logit      f = log(1 + v)      g = log(1 + 1/v)           hazard v / (1 + v)
+
+cloglog and logit are grouped time: an event's interval costs g and nothing else. With log the
+hazard is constant within a piece, and a patient who leaves inside it, with the event or
+without, is at risk by that part of it: part · f, and g beside it for the event.
 
 For small v, f is a power series Σ c_k v^k (f' = Σ k c_k v^k, f'' = Σ k² c_k v^k), which turns
 sums over all pairs of patient and interval into products of sums over patients and over
@@ -23,7 +28,7 @@ from scipy.special import factorial as _factorial
 
 from fedcox.survival.cohort import FloatArray
 
-LinkName = Literal["logit", "cloglog"]
+LinkName = Literal["log", "cloglog", "logit"]
 
 _TERMS = 14
 _TINY = 1e-300  # stands for zero in a denominator
@@ -43,6 +48,8 @@ class AbstractLink(ABC):
 
     name: str
     ratio_name: str
+    #: whether time inside an interval is lost: every event is put at the interval's end.
+    grouped = True
     #: how many numbers describe it to a center: its name, if nothing else.
     numbers = 1
     #: c_1, c_2, … of f, and up to which v that many terms are exact to rounding.
@@ -169,8 +176,56 @@ class Logit(AbstractLink):
 
 
 @dataclass(frozen=True)
+class Log(AbstractLink):
+    """Hazard constant within a piece: exp(β) is a hazard ratio, as in Cox's model.
+
+    v is the hazard summed over a whole piece, so that no unit of time enters.
+    """
+
+    name = "log"
+    ratio_name = "hazard ratio"
+    grouped = False
+    canonical = True
+    series = information_series = np.array([1.0])
+    series_radius = information_radius = np.inf
+    smoothness = np.inf
+
+    def cost(self, v: FloatArray) -> FloatArray:
+        return v
+
+    def at_risk(self, v: FloatArray) -> Terms:
+        return Terms(v, v, v)
+
+    def at_risk_sum(
+        self,
+        v: FloatArray,
+        room: tuple[FloatArray, FloatArray] | None = None,
+        weight: FloatArray | None = None,
+    ) -> tuple[float, FloatArray, FloatArray]:
+        return float(v.sum() if weight is None else weight @ np.add.reduce(v, 1)), v, v
+
+    def event(self, v: FloatArray) -> Terms:
+        return Terms(-np.log(v), np.full_like(v, -1.0), np.zeros_like(v))
+
+    def information(self, v: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        return np.positive(v, out=out)
+
+    def hazard(self, theta: FloatArray) -> FloatArray:
+        """Events expected of somebody at risk over the whole piece."""
+        return np.asarray(np.exp(theta), dtype=np.float64)
+
+    def intercept(self, hazard: FloatArray) -> FloatArray:
+        return np.asarray(np.log(hazard), dtype=np.float64)
+
+    def null_loss(self, at_risk: FloatArray, events: FloatArray) -> float:
+        """Negative log-likelihood without covariates, at its optimum: rates d_k / E_k."""
+        rate = np.divide(events, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
+        return float((events - xlogy(events, rate)).sum())
+
+
+@dataclass(frozen=True)
 class ComplementaryLogLog(AbstractLink):
-    """The grouped proportional-hazards link. exp(β) is a hazard ratio at any interval width."""
+    """The grouped proportional-hazards link: a hazard ratio where intervals are narrow."""
 
     name = "cloglog"
     ratio_name = "hazard ratio"
@@ -218,4 +273,6 @@ class ComplementaryLogLog(AbstractLink):
         return np.asarray(np.log(-np.log1p(-hazard)), dtype=np.float64)
 
 
-LINKS: dict[str, AbstractLink] = {link.name: link for link in (ComplementaryLogLog(), Logit())}
+LINKS: dict[str, AbstractLink] = {
+    link.name: link for link in (Log(), ComplementaryLogLog(), Logit())
+}

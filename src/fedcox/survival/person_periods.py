@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,18 +26,18 @@ class PersonPeriods:
         return np.hstack([indicators, cohort.covariates[self.patient]])
 
 
-def stack(cohort: Cohort, grid: TimeGrid, reading: CensoredInterval) -> PersonPeriods:
+def stack(cohort: Cohort, grid: AnyGrid, reading: CensoredInterval) -> PersonPeriods:
     """Write each patient's follow-up as rows of "at risk, event or not".
 
     A patient censored inside an interval is at risk in it and has no event there, as in Cox's
     risk set; `reading` offers the paper's other reading and the half-way one.
     """
     risk = grid.at_risk(cohort.time, cohort.event, reading)
-    rows = risk.intervals + risk.half
+    rows = risk.intervals
     patient = np.repeat(np.arange(cohort.patients), rows)
     first = np.cumsum(rows) - rows
     interval = np.arange(patient.size) - np.repeat(first, rows)
     last = interval == np.repeat(rows, rows) - 1
     event = last & risk.event[patient]
-    weight = np.where(last & risk.half[patient], 0.5, 1.0)
+    weight = np.where(last & (risk.part > 0)[patient], risk.part[patient], 1.0)
     return PersonPeriods(patient, interval, event, weight)

@@ -10,10 +10,11 @@ from fedcox.survival.cell_blocks import CellBlocks
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.link import AbstractLink
+from fedcox.survival.piece_sums import PieceSums
 from fedcox.survival.risk_order import order_by_risk
 from fedcox.survival.risk_prefixes import RiskPrefixes
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk, TimeGrid
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, TimeAtRisk
 
 #: Up to how many intervals computing every cell is the cheaper way, measured for each link.
 FEW_INTERVALS = {"logit": 300, "cloglog": 60}
@@ -35,7 +36,7 @@ class PreparedPatients(Protocol):
 
 def prepare(
     cohort: Cohort,
-    grid: TimeGrid,
+    grid: AnyGrid,
     reading: CensoredInterval,
     active: BoolArray,
     scaling: Scaling,
@@ -50,5 +51,7 @@ def prepare_placed(
     cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling, link: AbstractLink
 ) -> PreparedPatients:
     """The same for patients already placed in the `total` intervals that are fitted."""
+    if not link.grouped:
+        return PieceSums.of(cohort, scaling, risk, total)
     order = order_by_risk(cohort, risk, total, scaling)
     return CellBlocks.of(order) if total <= FEW_INTERVALS[link.name] else RiskPrefixes(order)

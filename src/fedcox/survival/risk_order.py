@@ -175,13 +175,13 @@ class RiskOrder:
 
 def order_by_risk(cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling) -> RiskOrder:
     """Order patients by how many of `total` intervals they pass, on scaled covariates."""
-    survived = risk.intervals - risk.event
+    survived, half = risk.passed, risk.part > 0
     key = total - survived
     if total < 2**13:  # few intervals: those who leave in the same way, too, stand together
-        key = 4 * key + 2 * risk.event + risk.half
+        key = 4 * key + 2 * risk.event + half
     # Small integers sort by counting, and 16 bits are enough for all but the longest grids.
     order = np.argsort(key.astype(np.int16 if total < 2**15 else np.int64), kind="stable")
-    survived, event, half = survived[order], risk.event[order], risk.half[order]
+    survived, event, half = survived[order], risk.event[order], half[order]
     shape = (total, survived.size)
     # An event happens, and a half counts, in the interval after those that were passed.
     return RiskOrder(

@@ -14,7 +14,7 @@ from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, risk_of
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval
 
 _NEVER = -1
 
@@ -34,7 +34,8 @@ class SingleCells:
     covariates  (patients, columns), scaled, in the cohort's order
     rows        (patients,) how many cells each patient has: intervals 0 … rows − 1
     event_at    (patients,) the interval of the event, or −1
-    half_at     (patients,) the interval that counts one half, or −1; None where nobody has one
+    passed      (patients,) how many intervals each passes; the one after counts in part
+    part        (patients,) how much of that interval each is at risk, beside an event in it
     rows_of     rows by study number; the last entry stands for all who are not here
     patient_of  place in the cohort by study number
     """
@@ -42,7 +43,8 @@ class SingleCells:
     covariates: FloatArray
     rows: IntArray
     event_at: IntArray
-    half_at: IntArray | None
+    passed: IntArray
+    part: FloatArray
     rows_of: IntArray
     patient_of: IntArray
 
@@ -76,28 +78,27 @@ class SingleCells:
         covariates = self.covariates.take(patient, axis=0, mode="clip")
         v = risk_of(covariates @ beta + alpha[interval])
         cost, slope, _ = link.at_risk(v)
+        weight = np.where(self.passed[patient] == interval, self.part[patient], 1.0)
+        cost, slope = weight * cost, weight * slope
         happened = (self.event_at[patient] == interval).nonzero()[0]
         if happened.size:  # in most small batches nobody has the event
             event = link.event(v[happened])
-            cost = cost.copy()  # a link may give one array twice
-            cost[happened], slope[happened] = event.cost, event.slope
-        if self.half_at is not None:
-            weight = np.where(self.half_at[patient] == interval, 0.5, 1.0)
-            cost, slope = weight * cost, weight * slope
+            cost[happened] += event.cost
+            slope[happened] += event.slope
         of_interval = np.asarray(np.bincount(interval, slope, alpha.size), dtype=np.float64)
         return Derivatives(float(np.add.reduce(cost)), of_interval, slope @ covariates, None)
 
 
 def single_cells(
     cohort: Cohort,
-    grid: TimeGrid,
+    grid: AnyGrid,
     reading: CensoredInterval,
     active: BoolArray,
     scaling: Scaling,
 ) -> SingleCells:
     """Place a cohort on the intervals marked in `active`, with scaled covariates."""
     risk = grid.at_risk(cohort.time, cohort.event, reading).within(active)
-    rows = risk.intervals + risk.half
+    rows = risk.intervals
     covariates = np.empty((cohort.patients, scaling.keep.size))
     scaling.apply(cohort.covariates, out=covariates, complete=cohort.complete)
     numbers = int(cohort.number.max(initial=-1)) + 1
@@ -108,8 +109,9 @@ def single_cells(
     return SingleCells(
         covariates,
         rows,
-        np.where(risk.event, risk.intervals - 1, _NEVER),
-        np.where(risk.half, risk.intervals, _NEVER) if risk.half.any() else None,
+        np.where(risk.event, risk.passed, _NEVER),
+        risk.passed,
+        risk.part,
         rows_of,
         patient_of,
     )

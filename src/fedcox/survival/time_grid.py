@@ -1,8 +1,9 @@
-"""When time is looked at: intervals of one width, or every distinct event time."""
+"""How time is divided: into pieces of constant hazard, or into intervals of grouped time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -13,20 +14,31 @@ from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 CensoredInterval = Literal["include", "exclude", "half"]
 
 #: A width in the wrong unit asks for more; there is no study with so many.
-_MOST_INTERVALS = 1_000_000
+MOST_INTERVALS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class TimeAtRisk:
-    """In which intervals each patient is at risk.
+    """How far each patient comes, in intervals.
 
-    A patient is at risk in the first `intervals` intervals, has the event in the last of them
-    if `event`, and is at risk with weight one half in the next one if `half`.
+    A patient passes the first `passed` intervals without the event. In the next one it may have
+    the `event`, and it is at risk there by `part` (from zero to one) beside that. Grouped time
+    puts an event's whole interval into the event's own cost, so that its part is zero; in a
+    piece of a piecewise constant hazard the part is the share of the piece lived through.
     """
 
-    intervals: IntArray
+    passed: IntArray
     event: BoolArray
-    half: BoolArray
+    part: FloatArray
+
+    @property
+    def intervals(self) -> IntArray:
+        """In how many intervals, from the first on, each patient counts."""
+        return np.asarray(self.passed + (self.event | (self.part > 0)))
+
+    def rows(self, chosen: IntArray) -> TimeAtRisk:
+        """The same of some patients."""
+        return TimeAtRisk(self.passed[chosen], self.event[chosen], self.part[chosen])
 
     def leavers(self, total: int) -> IntArray:
         """How many patients are at risk last in interval 0 (never), 1, …, `total`.
@@ -34,24 +46,105 @@ class TimeAtRisk:
         The first row counts those without the event there, the second those with it: slopes
         tell one from the other.
         """
-        last = self.intervals + self.half
-        counts = np.bincount(2 * last + self.event, minlength=2 * (total + 1))
+        counts = np.bincount(2 * self.intervals + self.event, minlength=2 * (total + 1))
         return counts.reshape(-1, 2).T
 
     def within(self, active: BoolArray) -> TimeAtRisk:
         """The same counted in `active` intervals alone; the others no longer exist."""
         before = np.concatenate([[0], np.cumsum(active)])
         kept = np.concatenate([[False], active, [False]])
+        following = kept[self.passed + 1]
         return TimeAtRisk(
-            before[self.intervals],
-            self.event & kept[self.intervals],  # the event is in the last interval at risk
-            self.half & kept[self.intervals + 1],  # the half one follows it
+            before[self.passed], self.event & following, np.where(following, self.part, 0.0)
         )
 
 
 @dataclass(frozen=True, eq=False)
+class Pieces:
+    """Pieces of time, (b_0, b_1], (b_1, b_2], …, within each of which the hazard is constant.
+
+    bounds      (pieces + 1,) increasing; the last is the horizon. Time before the first counts
+                nowhere
+    unit        of the record: a time of "day 4" was somewhere in that day and stands at its
+                middle; bounds are whole units then. None where times are exact
+    """
+
+    bounds: FloatArray
+    unit: float | None = None
+
+    grouped = False
+
+    def __post_init__(self) -> None:
+        bounds = _increasing(self.bounds, least=2)
+        object.__setattr__(self, "bounds", bounds)
+        if self.unit is not None and not (self.unit > 0 and np.isfinite(self.unit)):
+            raise StudyError("The unit in which times are recorded must be a positive number.")
+
+    @classmethod
+    def on_units(cls, bounds: FloatArray, unit: float | None) -> Pieces:
+        """Pieces with these bounds, each moved to the nearest whole unit."""
+        if unit is None:
+            return cls(bounds)
+        return cls(np.unique(np.rint(np.asarray(bounds) / unit)) * unit, unit)
+
+    @classmethod
+    def regular(cls, width: float, horizon: float, unit: float | None = None) -> Pieces:
+        """Pieces of one width up to `horizon`, which closes the last one."""
+        return cls.on_units(np.append(0.0, _regular_edges(width, horizon)), unit)
+
+    @property
+    def edges(self) -> FloatArray:
+        """Where the pieces end."""
+        return self.bounds[1:]
+
+    @cached_property
+    def widths(self) -> FloatArray:
+        return np.diff(self.bounds)
+
+    @property
+    def intervals(self) -> int:
+        return int(self.bounds.size) - 1
+
+    @property
+    def horizon(self) -> float:
+        return float(self.bounds[-1])
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers describe these pieces to a center."""
+        return int(self.bounds.size) + 1
+
+    def joined(self, kept: IntArray) -> Pieces:
+        """The pieces between those bounds that are `kept`, by their places."""
+        return Pieces(self.bounds[kept], self.unit)
+
+    def place(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Where these times stand, and the bounds: both in units, if there are any."""
+        if self.unit is None:
+            return time, self.bounds
+        # Whole numbers: nothing depends on how a unit of time is called.
+        whole = np.maximum(_interval_of(time, self.unit), 1)
+        return whole - 0.5, np.rint(self.bounds / self.unit)
+
+    def at_risk(
+        self, time: FloatArray, event: BoolArray, reading: CensoredInterval = "include"
+    ) -> TimeAtRisk:
+        """Place patients on the pieces; time is exact, so that no `reading` is needed.
+
+        An event before the first bound counts in the first piece, without any time at risk.
+        """
+        place, bounds = self.place(time)
+        after = np.searchsorted(bounds, place)  # bounds[after - 1] < place <= bounds[after]
+        passed = np.maximum(after - 1, 0)
+        inside = (after > 0) & (after < bounds.size)
+        start = np.minimum(passed, self.intervals - 1)
+        lived = (place - bounds[start]) / (bounds[start + 1] - bounds[start])
+        return TimeAtRisk(passed, event & (after < bounds.size), np.where(inside, lived, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
 class TimeGrid:
-    """Right ends of the intervals, increasing; the last is the horizon.
+    """Right ends of the intervals of grouped time, increasing; the last is the horizon.
 
     With `width` the intervals are (0, Q], (Q, 2Q], … and a time stands for its interval's end,
     t → Q·⌈t/Q⌉ (the paper's quantisation). Without it each edge is an *instant*: a distinct
@@ -64,31 +157,15 @@ class TimeGrid:
     width: float | None = None
     ends: IntArray | None = None
 
+    grouped = True
+
     def __post_init__(self) -> None:
-        edges = np.array(self.edges, dtype=np.float64)
-        increasing = edges.ndim == 1 and edges.size > 0 and bool((np.diff(edges) > 0).all())
-        if not increasing or not np.isfinite(edges).all() or edges[0] < 0:
-            raise StudyError(
-                "The time grid needs at least one edge, all finite and strictly increasing."
-            )
-        edges.flags.writeable = False
-        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "edges", _increasing(self.edges, least=1))
 
     @classmethod
     def regular(cls, width: float, horizon: float) -> TimeGrid:
         """Intervals of one width up to `horizon`, which closes the last one."""
-        if not (width > 0 and horizon > 0 and np.isfinite(width) and np.isfinite(horizon)):
-            raise StudyError("The grid's width and horizon must be positive and finite.")
-        if horizon / width > _MOST_INTERVALS:
-            raise StudyError(
-                f"Intervals of width {width:g} up to {horizon:g} are more than "
-                f"{_MOST_INTERVALS:,}.",
-                ["Choose a larger width, in the unit of the follow-up time."],
-            )
-        last = int(_interval_of(np.array([horizon]), width)[0])
-        edges = width * np.arange(1, last + 1, dtype=np.float64)
-        edges[-1] = horizon
-        return cls(edges, width=width)
+        return cls(_regular_edges(width, horizon), width=width)
 
     @classmethod
     def at_events(cls, times: FloatArray) -> TimeGrid:
@@ -138,10 +215,44 @@ class TimeGrid:
                 own = 1 + np.searchsorted(self.ends, own)
             own = np.minimum(np.maximum(own, 1), self.intervals)
             open_end = ~happened & (time <= self.horizon)
-        if reading == "include":
-            return TimeAtRisk(own, happened, np.zeros(time.shape, dtype=np.bool_))
-        half = open_end if reading == "half" else np.zeros(time.shape, dtype=np.bool_)
-        return TimeAtRisk(own - open_end, happened, half)
+        part = np.where(open_end, 0.5, 0.0) if reading == "half" else np.zeros(time.shape)
+        passed = own - happened if reading == "include" else own - happened - open_end
+        return TimeAtRisk(passed, happened, part)
+
+
+AnyGrid = TimeGrid | Pieces
+
+
+def _increasing(edges: FloatArray, *, least: int) -> FloatArray:
+    """A copy that cannot be written to, checked."""
+    edges = np.array(edges, dtype=np.float64)
+    increasing = edges.ndim == 1 and edges.size >= least and bool((np.diff(edges) > 0).all())
+    if not increasing or not np.isfinite(edges).all() or edges[0] < 0:
+        raise StudyError(
+            "The time grid needs at least one edge, all finite and strictly increasing."
+        )
+    edges.flags.writeable = False
+    return edges
+
+
+def _regular_edges(width: float, horizon: float) -> FloatArray:
+    """Ends of intervals of one width up to `horizon`, which is the last of them."""
+    if not (width > 0 and horizon > 0 and np.isfinite(width) and np.isfinite(horizon)):
+        raise StudyError("The grid's width and horizon must be positive and finite.")
+    if horizon / width > MOST_INTERVALS:
+        raise StudyError(
+            f"Intervals of width {width:g} up to {horizon:g} are {horizon / width:,.0f}, more "
+            f"than {MOST_INTERVALS:,}.",
+            [
+                "Choose a larger width, or a nearer horizon. So many usually mean that the "
+                "times are in another unit than the width, or are no times of follow-up: "
+                "dates, for instance."
+            ],
+        )
+    last = int(_interval_of(np.array([horizon]), width)[0])
+    edges = width * np.arange(1, last + 1, dtype=np.float64)
+    edges[-1] = horizon
+    return edges
 
 
 def _interval_of(time: FloatArray, width: float) -> IntArray:

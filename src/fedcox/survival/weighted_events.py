@@ -31,6 +31,10 @@ class WeightedEvents(AbstractLink):
     ratio_name = "score of a weighted loss"
 
     @property
+    def grouped(self) -> bool:  # type: ignore[override]
+        return self.link.grouped
+
+    @property
     def name(self) -> str:  # type: ignore[override]
         return self.link.name
 
@@ -81,9 +85,13 @@ class WeightedEvents(AbstractLink):
     def intercept(self, hazard: FloatArray) -> FloatArray:
         """The θ that is best for cells of which the share `hazard` have the event."""
         weighted = self.weight * hazard
+        if not self.grouped:  # an event's time at risk is counted beside it, and but once
+            return self.link.intercept(weighted)
         return self.link.intercept(weighted / (1.0 - hazard + weighted))
 
     def null_loss(self, at_risk: FloatArray, events: FloatArray) -> float:
         """The weighted loss without covariates, at its optimum."""
         more = (self.weight - 1.0) * events
+        if not self.grouped:
+            return self.link.null_loss(at_risk, np.asarray(events + more))
         return self.link.null_loss(np.asarray(at_risk + more), np.asarray(events + more))

@@ -9,23 +9,40 @@ import numpy as np
 
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.privacy.exposure import Exposure, Known, smallest_of
-from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk, TimeGrid
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeAtRisk
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Patients, and per interval how many are at risk (halves count 0.5) or have the event."""
+    """Patients, and by interval: how many reach it, are at risk in it, or have the event there.
+
+    `at_risk` is what a hazard divides by: patients who leave inside an interval count there as
+    far as the study's reading of censored intervals, or their time in a piece, says.
+    """
 
     patients: int
+    reached: FloatArray  # (intervals,) whole patients
     at_risk: FloatArray  # (intervals,)
     events: FloatArray  # (intervals,)
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
             self.patients + other.patients,
+            self.reached + other.reached,
             self.at_risk + other.at_risk,
             self.events + other.events,
+        )
+
+    def joined(self, pieces: Pieces, kept: IntArray) -> Counts:
+        """The counts of `pieces.joined(kept)`, where these are the counts of `pieces`."""
+        inside, first = slice(kept[0], kept[-1]), kept[:-1] - kept[0]
+        time = np.add.reduceat((self.at_risk * pieces.widths)[inside], first)
+        return Counts(
+            self.patients,
+            self.reached[kept[:-1]],
+            time / np.diff(pieces.bounds[kept]),
+            np.add.reduceat(self.events[inside], first),
         )
 
 
@@ -33,7 +50,7 @@ class Counts:
 class IntervalCounts(AbstractSumQuery[Counts]):
     """The life table of a center on the study's grid."""
 
-    grid: TimeGrid
+    grid: AnyGrid
     reading: CensoredInterval
     _placed: WeakKeyDictionary[Cohort, TimeAtRisk] = field(
         default_factory=WeakKeyDictionary, repr=False
@@ -63,11 +80,17 @@ class IntervalCounts(AbstractSumQuery[Counts]):
     def answer(self, cohort: Cohort) -> Counts:
         risk = self._risk(cohort)
         size = self.grid.intervals
-        leaving = np.bincount(risk.intervals, minlength=size + 1)
-        at_risk = (cohort.patients - np.cumsum(leaving)[:size]).astype(np.float64)
-        at_risk += 0.5 * np.bincount(risk.intervals[risk.half], minlength=size)
-        events = np.bincount(risk.intervals[risk.event] - 1, minlength=size).astype(np.float64)
-        return Counts(cohort.patients, at_risk, events)
+        reached, passing = (
+            (cohort.patients - np.cumsum(np.bincount(last, minlength=size + 1))[:size]).astype(
+                np.float64
+            )
+            for last in (risk.intervals, risk.passed)
+        )
+        events = np.bincount(risk.passed[risk.event], minlength=size).astype(np.float64)
+        at_risk = passing + np.bincount(risk.passed, risk.part, minlength=size + 1)[:size]
+        return Counts(
+            cohort.patients, reached, at_risk + events if self.grid.grouped else at_risk, events
+        )
 
     def _risk(self, cohort: Cohort) -> TimeAtRisk:
         """The cohort on the grid: looked at for the reply, and for how few it describes."""
@@ -78,8 +101,9 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         return risk
 
     def pack(self, answer: Counts) -> FloatArray:
-        return np.concatenate([[answer.patients], answer.at_risk, answer.events])
+        return np.concatenate(
+            [[answer.patients], answer.reached, answer.at_risk, answer.events]
+        )
 
     def unpack(self, vector: FloatArray) -> Counts:
-        at_risk, events = np.split(vector[1:], 2)
-        return Counts(round(vector[0]), at_risk, events)
+        return Counts(round(vector[0]), *np.split(vector[1:], 3))
