@@ -1,8 +1,8 @@
-"""What the centers agree on before a fit: the time grid, the scale, and what can be estimated.
+"""What the centers agree on before a fit: time, the scale, and what can be estimated.
 
-Two rounds: sums (and, if the study leaves it open, the grid's end); then counts and scatter.
-Where only sums over centers are seen, the first round also brings the life table by which
-intervals are merged, and a study without a horizon needs one round before it to find the end.
+Two rounds: sums (and, if the study leaves them open, the end of time and the unit of its
+record); then counts and scatter. Where only sums over centers are seen, the counts come with
+the sums, and what the study leaves open needs one round before.
 """
 
 from __future__ import annotations
@@ -23,11 +23,20 @@ from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
 from fedcox.federation.queries.last_interval import LastInterval
+from fedcox.federation.queries.recorded_unit import FractionalTimes, RecordedUnit
 from fedcox.federation.query import AbstractQuery, Federation
 from fedcox.federation.setting import Setting
-from fedcox.survival.cohort import BoolArray, FloatArray
+from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
+from fedcox.survival.event_pieces import cut_by_events, join_empty, public_cells
 from fedcox.survival.interval_merging import leavers_within, merged_ends, merged_leavers
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
+
+#: Where nothing must be hidden, a piece for every event time up to so many.
+_MOST_PIECES = 400
+#: Between hospitals: as many pieces as have so many events, and no more than this.
+_FEWEST_EVENTS, _MOST_BETWEEN = 10, 48
+#: So many distinct times that are all multiples of some number were recorded in that unit.
+_ENOUGH_TIMES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,47 +51,231 @@ class Agreement:
     constant: BoolArray  # (columns,)
     aliased: BoolArray  # (columns,)
     correlation: FloatArray  # (kept columns, kept columns)
+    cells: int  # intervals before any were joined
+
+
+@dataclass(frozen=True, eq=False)
+class _Time:
+    """Agreed on together with the sums that came in the same rounds.
+
+    `cells` counts the intervals before any were joined, `leavers` is there where only sums
+    over centers are seen.
+    """
+
+    sums: ColumnSums
+    scatter: FloatArray
+    grid: AnyGrid
+    counts: Counts
+    by_center: dict[str, Counts] | None
+    active: BoolArray
+    cells: int
+    leavers: IntArray | None = None
+    evidence: Evidence | None = None
 
 
 def agree(plan: Plan, federation: Federation) -> Agreement:
     """Ask for what the fit needs to know beforehand."""
+    time = (_grouped if plan.link.grouped else _pieces)(plan, federation)
+    sums = time.sums
+    scale = common_scale(
+        sums.mean, time.scatter, sums.patients, columns=plan.columns, penalised=plan.ridge > 0
+    )
+    setting = Setting(
+        time.grid,
+        time.active,
+        plan.reading,
+        plan.link,
+        scale.scaling,
+        time.leavers,
+        time.evidence,
+        None if time.leavers is None else sums.present[scale.scaling.keep],
+    )
+    return Agreement(
+        setting,
+        time.counts,
+        time.by_center,
+        sums.mean,
+        scale.spread,
+        scale.constant,
+        scale.aliased,
+        scale.correlation,
+        time.cells,
+    )
+
+
+# Pieces of constant hazard.
+
+
+def _pieces(plan: Plan, federation: Federation) -> _Time:
+    """Cut time where the events are: by counts on finer cells, which every center knows."""
+    if federation.shows_centers:
+        sums, cells = _open_cells(plan, federation)
+        scatter, by_center = federation.ask_together(
+            [CovariateScatter(sums.mean)], each=[IntervalCounts(cells, "include")]
+        )
+        counts, evidence = reduce(Counts.__add__, by_center.values()), None
+    else:
+        cells = _hidden_cells(plan, federation)
+        sums, counts = federation.ask_together(
+            [CovariateSums(), IntervalCounts(cells, "include")]
+        )
+        check_patients(sums)
+        evidence, by_center = federation.evidence(), None
+    if not counts.events.any():
+        raise _no_events(plan)
+    kept = _kept(plan, federation, counts.events)
+    pieces, joined = cells.joined(kept), counts.joined(cells, kept)
+    if by_center is not None:
+        by_center = {name: own.joined(cells, kept) for name, own in by_center.items()}
+    else:
+        scatter = federation.ask(CovariateScatter(sums.mean, sums.present, evidence))
+    return _Time(
+        sums,
+        scatter,
+        pieces,
+        joined,
+        by_center,
+        np.ones(pieces.intervals, dtype=np.bool_),
+        cells.intervals,
+        None if federation.shows_centers else joined.leavers(),
+        evidence,
+    )
+
+
+def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, Pieces]:
+    """Where replies are seen: one round for the sums and all that the study leaves open."""
+    at_events = _at_events(plan, federation)
+    questions: list[AbstractQuery[Any]] = [CovariateSums()]
+    if at_events:
+        questions.append(EventTimes(np.inf if plan.horizon is None else plan.horizon))
+    elif plan.horizon is None and plan.edges is None:
+        questions.append(LongestFollowUp())
+    if plan.resolution is None:
+        questions.append(RecordedUnit() if federation.in_one_process else FractionalTimes())
+    sums, *replies = federation.ask_together(questions)
+    check_patients(sums)
+    unit = plan.resolution
+    if unit is None:
+        answer = replies.pop()
+        unit = 1.0 if not federation.in_one_process and answer == 0 else None
+        if federation.in_one_process:
+            unit = _unit(answer, replies[0] if at_events else None)
+    if not at_events:
+        return sums, _cells(plan, replies[0] if replies else plan.horizon, unit)
+    times = replies[0]
+    if not times.size:
+        raise _no_events(plan)
+    return sums, _cells_at(times, unit)
+
+
+def _unit(recorded: float, times: FloatArray | None) -> float | None:
+    """The unit of the record; a few whole numbers with a common factor are whole numbers."""
+    if recorded == 0 or np.isinf(recorded):
+        return None
+    few = times is not None and times.size < _ENOUGH_TIMES
+    return 1.0 if few and recorded == round(recorded) else recorded
+
+
+def _hidden_cells(plan: Plan, federation: Federation) -> Pieces:
+    """Where only sums are seen: at most one round for what the study leaves open."""
+    if plan.every_event:
+        raise StudyError(
+            "Every distinct event time cannot be asked for where only sums are seen.",
+            ['Leave times = "events" out of [grid], or secure_sums out of [privacy].'],
+        )
+    questions: list[AbstractQuery[Any]] = []
+    longest = Pieces(np.append(public_cells(plan.longest, plan.resolution), 2 * plan.longest))
+    if plan.horizon is None and plan.edges is None:
+        questions.append(LastInterval(longest))
+    if plan.resolution is None:
+        questions.append(FractionalTimes())
+    replies = federation.ask_together(questions) if questions else []
+    unit = plan.resolution
+    if unit is None:
+        unit = 1.0 if replies.pop() == 0 else None
+    horizon = plan.horizon
+    if replies:
+        last = int(replies[0])
+        if last == longest.intervals:
+            raise _too_long(plan)
+        horizon = float(longest.edges[max(last, 1) - 1])
+    return _cells(plan, horizon, unit)
+
+
+def _cells(plan: Plan, horizon: float | None, unit: float | None) -> Pieces:
+    """The cells that the study names, or those to cut pieces from."""
+    if plan.edges is not None:
+        return Pieces.on_units(np.append(0.0, [edge for edge in plan.edges if edge > 0]), unit)
+    # Everyone at time zero: one cell, so that the message can be about events.
+    horizon = horizon or plan.width or unit or 1.0
+    if plan.width is not None:
+        return Pieces.regular(plan.width, horizon, unit)
+    return Pieces(public_cells(horizon, unit), unit)
+
+
+def _cells_at(times: FloatArray, unit: float | None) -> Pieces:
+    """A cell that ends with each event time; the first begins just before the first."""
+    if unit is not None:
+        whole = np.unique(np.ceil(times / unit - 1e-6))
+        return Pieces(np.append(max(whole[0] - 1.0, 0.0), whole) * unit, unit)
+    # Exact times: as long before the first event as it is from there to the next.
+    gap = float(np.diff(times[:2])[0]) if times.size > 1 else float(times[0])
+    return Pieces(np.append(max(times[0] - gap, 0.0), times))
+
+
+def _at_events(plan: Plan, federation: Federation) -> bool:
+    """Whether cells end at the event times, which are asked for."""
+    if plan.every_event:
+        return True
+    named = plan.width is not None or plan.edges is not None
+    return not named and federation.in_one_process
+
+
+def _kept(plan: Plan, federation: Federation, events: FloatArray) -> IntArray:
+    """The bounds of the cells that bound pieces, by their places."""
+    if plan.every_event or plan.width is not None or plan.edges is not None:
+        return join_empty(events)
+    if plan.pieces is not None:
+        if plan.pieces > events.sum():
+            raise StudyError(
+                f"[grid] pieces = {plan.pieces} is more than there are events.",
+                [
+                    f"All centers together have {int(events.sum())}; a piece needs one at "
+                    "least, and ten are better. Give fewer pieces, or leave them out."
+                ],
+            )
+        return cut_by_events(events, most=plan.pieces)
+    if federation.in_one_process:
+        return cut_by_events(events, most=_MOST_PIECES)
+    return cut_by_events(events, most=_MOST_BETWEEN, least=_FEWEST_EVENTS)
+
+
+# Grouped time.
+
+
+def _grouped(plan: Plan, federation: Federation) -> _Time:
+    """Intervals as the study names them, joined where only sums over many may be seen."""
     sums, grid, life = _means_and_grid(plan, federation)
     evidence = None if life is None else federation.evidence()
+    cells = grid.intervals
     if life is not None:
         ends = merged_ends(
             life.patients,
-            life.at_risk,
+            life.reached,
             life.events,
             plan.reading,
             smallest_group=plan.smallest_group,
             smallest_tail=plan.smallest_tail,
         )
         grid = grid.merged(ends)
-    mean = sums.mean
     scatter, counts, by_center = _scatter_and_counts(plan, federation, sums, grid, evidence)
-    scale = common_scale(
-        mean, scatter, sums.patients, columns=plan.columns, penalised=plan.ridge > 0
-    )
-    _check(counts, grid, plan)
+    _check(counts, plan)
     active = _informative(counts)
-    leavers = present = None
+    leavers = None
     if life is not None:
-        present = sums.present[scale.scaling.keep]
-        parts = life.patients, life.at_risk, life.events
+        parts = life.patients, life.reached, life.events
         leavers = leavers_within(active, merged_leavers(*parts, ends, plan.reading))
-    setting = Setting(
-        grid, active, plan.reading, plan.link, scale.scaling, leavers, evidence, present
-    )
-    return Agreement(
-        setting,
-        counts,
-        by_center,
-        mean,
-        scale.spread,
-        scale.constant,
-        scale.aliased,
-        scale.correlation,
-    )
+    return _Time(sums, scatter, grid, counts, by_center, active, cells, leavers, evidence)
 
 
 def _means_and_grid(
@@ -110,10 +303,7 @@ def _end(plan: Plan, width: float, federation: Federation) -> float:
     public = TimeGrid.regular(width, width * (np.ceil(plan.longest / width) + 1))
     last = federation.ask(LastInterval(public))
     if last == public.intervals:
-        raise StudyError(
-            f"Follow-up reaches beyond {plan.longest:g}, the longest that was looked for.",
-            ["Give [grid] horizon, or a larger longest in [privacy], in the unit of time."],
-        )
+        raise _too_long(plan)
     return width * max(last, 1)
 
 
@@ -156,7 +346,7 @@ def _informative(counts: Counts) -> BoolArray:
     return np.asarray((counts.events > 0) & (counts.at_risk - counts.events > 1e-9))
 
 
-def _check(counts: Counts, grid: TimeGrid, plan: Plan) -> None:
+def _check(counts: Counts, plan: Plan) -> None:
     if not counts.events.any():
         raise _no_events(plan)
     if not _informative(counts).any():
@@ -178,4 +368,11 @@ def _no_events(plan: Plan) -> CohortError:
     return CohortError(
         f"No center has an event up to the horizon of {plan.horizon:g}.",
         ["Choose a later horizon, or check the study's event column and event_value."],
+    )
+
+
+def _too_long(plan: Plan) -> StudyError:
+    return StudyError(
+        f"Follow-up reaches beyond {plan.longest:g}, the longest that was looked for.",
+        ["Give [grid] horizon, or a larger longest in [privacy], in the unit of time."],
     )

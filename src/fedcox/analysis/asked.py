@@ -16,6 +16,7 @@ from fedcox.analysis.study_tables import (
     NewtonSolver,
     PrivateSolver,
 )
+from fedcox.survival.link import LINKS
 
 _WORDS = {
     "patients and events": "how many patients, and how many events",
@@ -25,6 +26,8 @@ _WORDS = {
     "longest follow-up": "the longest time of follow-up of any patient",
     "last interval": "the last interval that any patient of any center reaches",
     "distinct event times": "every time at which a patient had the event",
+    "recorded unit": "the largest unit of which all times are whole numbers",
+    "fractional times": "whether some time is not a whole number",
     "gradient": "the loss and its slope, summed over the patients",
     "diagonal": "the loss, its slope, and its curvature in each parameter",
     "block": "the loss, its slope, and its curvature in every pair of covariates",
@@ -62,8 +65,10 @@ def _agreement(study: Study) -> Iterator[str]:
     yield "covariate sums"
     if study.grid.times is not None:
         yield "distinct event times"
-    elif study.grid.horizon is None:
+    elif study.grid.horizon is None and study.grid.edges is None:
         yield "last interval" if study.privacy.secure_sums else "longest follow-up"
+    if not LINKS[study.model.link].grouped and study.outcome.resolution is None:
+        yield "fractional times"
     yield "interval counts"
     yield "covariate scatter"
 

@@ -23,6 +23,7 @@ class Attended(AbstractFederation):
         self._federation = federation
         self.names = federation.names
         self.shows_centers = federation.shows_centers
+        self.in_one_process = federation.in_one_process
         self.point: tuple[FloatArray, FloatArray] | None = None
 
     @property

@@ -12,9 +12,12 @@ import numpy as np
 
 from fedcox.analysis.study import Study
 from fedcox.federation.queries.event_times import EventTimes
+from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.event_pieces import public_cells
+from fedcox.survival.link import LINKS
+from fedcox.survival.time_grid import Pieces, TimeGrid
 
 
 class KeptStudy:
@@ -22,9 +25,10 @@ class KeptStudy:
 
     def __init__(self, study: Study) -> None:
         self._study = study
+        self._grouped = LINKS[study.model.link].grouped
         width, horizon = study.grid.width, study.grid.horizon
         self._edges = None
-        if width is not None and horizon is not None:
+        if width is not None and horizon is not None and self._grouped:
             self._edges = frozenset(TimeGrid.regular(width, horizon).edges.tolist())
 
     def keeps_to(self, query: AbstractQuery[Any]) -> bool:
@@ -37,8 +41,36 @@ class KeptStudy:
             model = self._study.model
             if (setting.link.name, setting.reading) != (model.link, model.censored_interval):
                 return False
+        if isinstance(query, LastInterval) and not self._grouped:
+            return True  # the cells are public, and say nothing but where follow-up ends
         grid = getattr(query, "grid", None) if setting is None else setting.grid
-        return grid is None or self._keeps_grid(grid)
+        if grid is None:
+            return True
+        if isinstance(grid, Pieces):
+            return not self._grouped and self._keeps_pieces(grid, counted=setting is None)
+        return self._grouped and self._keeps_grid(grid)
+
+    def _keeps_pieces(self, pieces: Pieces, *, counted: bool) -> bool:
+        """Cells that are counted are those that the study names, or the public ones.
+
+        Pieces are made of them: every center compares them with the first cells it answered.
+        """
+        study = self._study
+        resolution, horizon = study.outcome.resolution, study.grid.horizon
+        if resolution is not None and pieces.unit != resolution:
+            return False
+        if not counted or study.grid.times is not None:
+            return True
+        if study.grid.edges is not None:
+            named = np.append(0.0, [edge for edge in study.grid.edges if edge > 0])
+            cells = Pieces.on_units(named, pieces.unit)
+        elif horizon is not None and abs(pieces.horizon - horizon) > (pieces.unit or 0.0):
+            return False
+        elif study.grid.width is not None:
+            cells = Pieces.regular(study.grid.width, horizon or pieces.horizon, pieces.unit)
+        else:
+            cells = Pieces(public_cells(horizon or pieces.horizon, pieces.unit), pieces.unit)
+        return np.array_equal(cells.bounds, pieces.bounds)
 
     def _keeps_grid(self, grid: TimeGrid) -> bool:
         width = self._study.grid.width

@@ -31,9 +31,12 @@ LONGEST = 18262.0
 class Plan:
     """Link, grid, reading of censored intervals, penalty and solver.
 
-    `width` None stands for every distinct event time; `horizon` None is agreed on by asking,
-    up to `longest` where only sums over centers are seen. Intervals are merged until
-    `smallest_group` patients leave in each, and end while `smallest_tail` are at risk.
+    Time is divided by `width`, by `edges`, into so many `pieces`, or at `every_event`; with
+    none of these pieces are cut where the events are (grouped links: at every event). `horizon`
+    None is agreed on by asking, up to `longest` where only sums over centers are seen.
+    `resolution` is the unit of the record, None to be looked for. Intervals of grouped time are
+    merged until `smallest_group` patients leave in each, and end while `smallest_tail` are at
+    risk.
     """
 
     columns: tuple[str, ...]
@@ -46,6 +49,10 @@ class Plan:
     smallest_group: int = 0
     smallest_tail: int = 0
     longest: float = LONGEST
+    edges: tuple[float, ...] | None = None
+    pieces: int | None = None
+    every_event: bool = False
+    resolution: float | None = None
 
     @classmethod
     def of(cls, study: Study) -> Plan:
@@ -61,4 +68,8 @@ class Plan:
             smallest_group=study.privacy.group,
             smallest_tail=study.privacy.tail,
             longest=study.privacy.longest or LONGEST,
+            edges=study.grid.edges,
+            pieces=study.grid.pieces,
+            every_event=study.grid.times is not None,
+            resolution=study.outcome.resolution,
         )

@@ -32,10 +32,10 @@ class Study(Table):
     """One study, frozen: `Study.read("study.toml")`, or the same tables as keywords.
 
     >>> study = Study(
-    ...     outcome={"time": "days", "event": "died"}, covariates=["age"], grid={"width": 30}
+    ...     outcome={"time": "days", "event": "died"}, covariates=["age"]
     ... )
     >>> study.model.link, study.solver.method
-    ('cloglog', 'newton')
+    ('log', 'newton')
     """
 
     study: About = About()
@@ -43,7 +43,7 @@ class Study(Table):
     covariates: Covariates = Field(
         description="the table of covariates, or a list of columns that hold numbers"
     )
-    grid: Grid = Field(description='the table with either width or times = "events"')
+    grid: Grid = Grid()
     model: Model = Model()
     solver: Solver = NewtonSolver()
     privacy: Privacy = Privacy()

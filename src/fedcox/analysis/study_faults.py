@@ -25,7 +25,6 @@ from fedcox.data.wording import did_you_mean, listed
 PURPOSE = {
     "outcome": "it names the columns of the outcome",
     "covariates": "it lists the covariates, or names columns that hold numbers",
-    "grid": 'it needs width = 30, say, or times = "events"',
 }
 TABLES: Mapping[str, type[BaseModel]] = {
     "study": About,

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
 from fedcox.data.spelling import canonical
 from fedcox.data.wording import listed, quoted
 from fedcox.federation.compression import KEEPING, NOT_ADDITIVE
+from fedcox.survival.link import LINKS
+from fedcox.survival.time_grid import MOST_INTERVALS
 
+_DEFAULT_LINK = "log"
+_GROUPED = frozenset(name for name, link in LINKS.items() if link.grouped)
 #: The fewest centers that a secure sum hides one of.
 _FEWEST_MASKED = 3
 
@@ -22,7 +27,8 @@ _FEWEST_MASKED = 3
 def broken_rules(tables: Mapping[str, Any]) -> list[str]:
     """Every broken rule of these tables."""
     return [
-        *_grid(_table(tables, "grid")),
+        *_grid(_table(tables, "grid") or {}, _link(tables)),
+        *_exact_time(tables),
         *_outcome(_table(tables, "outcome")),
         *_covariates(tables.get("covariates")),
         *_columns(tables),
@@ -38,13 +44,59 @@ def _table(tables: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     return table if isinstance(table, Mapping) else None
 
 
-def _grid(grid: Mapping[str, Any] | None) -> Iterator[str]:
-    if grid is None:
+def _link(tables: Mapping[str, Any]) -> Any:
+    return (_table(tables, "model") or {}).get("link", _DEFAULT_LINK)
+
+
+def _grid(grid: Mapping[str, Any], link: Any) -> Iterator[str]:
+    given = [key for key in ("pieces", "edges", "width", "times") if grid.get(key) is not None]
+    if len(given) > 1:
+        yield f"[grid]: {listed(given, joint='and')} are given; give one of them at most."
+    if link in _GROUPED:
+        for key in ("pieces", "edges"):
+            if key in given:
+                yield (
+                    f'[grid] {key}: goes with link = "log"; link = "{link}" groups time and '
+                    'takes width = 30, say, or times = "events".'
+                )
+        if not given:
+            yield (
+                f'[grid]: link = "{link}" groups time and needs width = 30, say, or '
+                'times = "events".'
+            )
+    yield from _edges(grid)
+
+
+def _edges(grid: Mapping[str, Any]) -> Iterator[str]:
+    edges = grid.get("edges")
+    if not isinstance(edges, list | tuple) or not all(isinstance(edge, Real) for edge in edges):
         return
-    given = [key for key in ("width", "times") if grid.get(key) is not None]
-    if len(given) != 1:
-        found = "both are given" if given else "neither is given"
-        yield f'[grid]: {found}; give exactly one of width = 30 or times = "events".'
+    if any(after <= before for before, after in pairwise(edges)):
+        yield "[grid] edges: they must increase, each above the one before."
+    if not any(edge > 0 for edge in edges):
+        yield "[grid] edges: at least one above zero is needed."
+    if len(edges) > MOST_INTERVALS:
+        yield f"[grid] edges: {len(edges):,} are more than {MOST_INTERVALS:,}."
+    if grid.get("horizon") is not None:
+        yield "[grid] horizon: the last of the edges is the horizon; leave one of them out."
+
+
+def _exact_time(tables: Mapping[str, Any]) -> Iterator[str]:
+    """Keys that join or read intervals of grouped time, where time is exact."""
+    if _link(tables) in _GROUPED:
+        if (_table(tables, "outcome") or {}).get("resolution") is not None:
+            yield (
+                "[outcome] resolution: says where inside an interval an event was, which "
+                f'link = "{_link(tables)}" does not ask; leave it out, or take link = "log".'
+            )
+        return
+    why = 'matters for the grouped links alone; leave it out, or name link = "cloglog".'
+    reading = (_table(tables, "model") or {}).get("censored_interval", "include")
+    if reading != "include":
+        yield f"[model] censored_interval: {why}"
+    for key in ("smallest_group", "smallest_tail"):
+        if (_table(tables, "privacy") or {}).get(key):
+            yield f"[privacy] {key}: joins intervals, and so {why}"
 
 
 def _privacy(
@@ -55,8 +107,8 @@ def _privacy(
     for key in ("secure_sums", "smallest_group", "smallest_tail"):
         if privacy.get(key):
             yield (
-                f'[privacy] {key}: times = "events" asks for every patient\'s event time; give '
-                "[grid] width instead."
+                f'[privacy] {key}: times = "events" asks for every patient\'s event time; '
+                "leave it out, or give [grid] width."
             )
 
 

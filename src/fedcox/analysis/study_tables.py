@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fedcox.data.schema import CategoryColumn, MissingRule, NumberColumn, ZeroTimeRule
 from fedcox.federation.compression import CompressionName
+from fedcox.survival.link import LinkName
 
 ColumnName = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -38,6 +39,7 @@ class Outcome(Table):
     event_value: OutcomeValue = 1
     censored_value: OutcomeValue | None = None
     unit: Annotated[str, Field(min_length=1)] = "days"
+    resolution: Positive | None = None
     zero_times: ZeroTimeRule = "refuse"
 
 
@@ -84,8 +86,20 @@ class CategoryCovariate(Table):
 
 
 class Grid(Table):
-    """`[grid]`: intervals of one width, or every distinct event time."""
+    """`[grid]`: how time is divided, and where it ends.
 
+    One of the first four at most; with none of them pieces are cut where the events are.
+    """
+
+    pieces: AtLeastOne | None = None
+    edges: (
+        Annotated[
+            tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...],
+            Field(min_length=1),
+            BeforeValidator(_tuple),
+        ]
+        | None
+    ) = None
     width: Positive | None = None
     times: Literal["events"] | None = None
     horizon: Positive | None = None
@@ -94,7 +108,7 @@ class Grid(Table):
 class Model(Table):
     """`[model]`: how covariates act on the hazard, and what happens at the edges."""
 
-    link: Literal["cloglog", "logit"] = "cloglog"
+    link: LinkName = "log"
     censored_interval: Literal["include", "exclude", "half"] = "include"
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     missing: MissingRule = "refuse"

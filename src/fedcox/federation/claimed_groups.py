@@ -22,12 +22,13 @@ from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.interval_merging import leavers_within, merged_leavers
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeGrid
 
 if TYPE_CHECKING:
     from fedcox.privacy.party import Party
 
 _LEVEL = "level"
+_MIXED = "pieces and intervals of grouped time are not joined with each other"
 
 
 def check_groups(setting: Setting, party: Party, centers: Collection[str]) -> None:
@@ -35,7 +36,7 @@ def check_groups(setting: Setting, party: Party, centers: Collection[str]) -> No
     if setting.evidence is None or setting.leavers is None:
         raise _wrong("the patients claimed for it come without a life table to check them by")
     try:
-        last = _joined(setting, setting.evidence.grid)
+        _check_joined(setting, setting.evidence.grid)
         sums, life = _totals(setting.evidence, party, centers)
     except (SecureSumError, StudyError) as error:
         raise _unchecked(error) from error
@@ -43,9 +44,7 @@ def check_groups(setting: Setting, party: Party, centers: Collection[str]) -> No
     if not _places(keep, sums.mean.size):
         raise _wrong("the columns are not those of the centers", _LEVEL)
     _check_sums(setting.scaling.mean, setting.present, sums.mean[keep], sums.present[keep])
-    parts = life.patients, life.at_risk, life.events
-    counted = merged_leavers(*parts, last, setting.reading)
-    if not np.array_equal(leavers_within(setting.active, counted), setting.leavers):
+    if not np.array_equal(_leavers(setting, setting.evidence.grid, life), setting.leavers):
         raise _wrong("the patients claimed for it are not those of the centers' life table")
 
 
@@ -67,19 +66,46 @@ def _check_sums(
         raise _wrong("the means of the covariates are not those of the centers' sums", _LEVEL)
 
 
-def _joined(setting: Setting, own: TimeGrid) -> BoolArray:
-    """Which intervals of the life table close one of the setting's."""
+def _leavers(setting: Setting, own: AnyGrid, life: Counts) -> IntArray:
+    """Who leaves in each fitted interval, by the centers' life table."""
+    if isinstance(grid := setting.grid, Pieces) and isinstance(own, Pieces):
+        return life.joined(own, np.searchsorted(own.bounds, grid.bounds)).leavers()
+    if isinstance(grid, Pieces) or isinstance(own, Pieces):
+        raise _wrong(_MIXED)
+    parts = life.patients, life.reached, life.events
+    counted = merged_leavers(*parts, _closing(grid, own), setting.reading)
+    return leavers_within(setting.active, counted)
+
+
+def _check_joined(setting: Setting, own: AnyGrid) -> None:
+    """Raise where the setting's intervals are not those of the life table, joined."""
     grid, active = setting.grid, setting.active
-    if own.width is None or not _same(own, TimeGrid.regular(own.width, own.horizon)):
-        raise _wrong("the life table is not on intervals of one width")
-    last = np.isin(np.arange(1, own.intervals + 1), [] if grid.ends is None else grid.ends)
-    if not last.any() or not _same(grid, own.merged(last)):
-        raise _wrong("the intervals are not those of the life table, joined")
     if active.shape != grid.edges.shape or active.dtype != np.bool_:
         raise _wrong("the fitted intervals are not some of the grid's")
     if setting.reading not in get_args(CensoredInterval):
         raise _wrong("there is no such reading of censored intervals")
-    return last
+    if isinstance(grid, Pieces) and isinstance(own, Pieces):
+        same = grid.unit == own.unit and bool(np.isin(grid.bounds, own.bounds).all())
+        if not (same and active.all()):
+            raise _wrong("the pieces are not those of the life table, joined")
+    elif isinstance(grid, TimeGrid) and isinstance(own, TimeGrid):
+        _check_closing(grid, own)
+    else:
+        raise _wrong(_MIXED)
+
+
+def _check_closing(grid: TimeGrid, own: TimeGrid) -> None:
+    if own.width is None or not _same(own, TimeGrid.regular(own.width, own.horizon)):
+        raise _wrong("the life table is not on intervals of one width")
+    last = _closing(grid, own)
+    if not last.any() or not _same(grid, own.merged(last)):
+        raise _wrong("the intervals are not those of the life table, joined")
+
+
+def _closing(grid: TimeGrid, own: TimeGrid) -> BoolArray:
+    """Which intervals of the life table close one of the setting's."""
+    ends = [] if grid.ends is None else grid.ends
+    return np.isin(np.arange(1, own.intervals + 1), ends)
 
 
 def _totals(
@@ -93,7 +119,7 @@ def _totals(
     total = party.checked_total(evidence.transcript, question, centers)
     # The vector ends with the last question, however long the replies to the first are.
     nobody = np.zeros(evidence.grid.intervals)
-    size = query.pack(Counts(0, nobody, nobody)).size
+    size = query.pack(Counts(0, 0, 0, nobody, nobody, nobody)).size
     if total.size < size:
         raise _wrong("the sum is shorter than its life table")
     sums: ColumnSums = decode(covariates, total[: total.size - size])

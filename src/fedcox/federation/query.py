@@ -191,6 +191,8 @@ class AbstractPrivateQuery(AbstractAdditiveQuery[Summand]):
 class AbstractFederation(ABC):
     """What federations share: a question alone is a round of one."""
 
+    in_one_process = False
+
     def ask(self, query: AbstractQuery[Answer]) -> Answer:
         """One question, one round: the combined reply."""
         answer: Answer = self.ask_together([query])[0]
@@ -211,6 +213,11 @@ class Federation(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The centers, in the order in which their replies are combined."""
+        ...
+
+    @property
+    def in_one_process(self) -> bool:
+        """Whether one analyst holds all patients, so that there is nothing to hide."""
         ...
 
     @property

@@ -52,6 +52,7 @@ from fedcox.federation.queries.network_gradient import NetworkGradientAt
 from fedcox.federation.queries.network_loss import HeldOutLoss, NetworkLossAt
 from fedcox.federation.queries.network_steps import NetworkEnds, NetworkSteps, NetworkTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
+from fedcox.federation.queries.recorded_unit import FractionalTimes, RecordedUnit
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
 from fedcox.federation.queries.tile_counts import PatientsAndTiles, TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
@@ -69,9 +70,9 @@ from fedcox.survival.clipped_gradient import ClippedSum
 from fedcox.survival.clipped_moments import ClippedMoments
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
-from fedcox.survival.link import AbstractLink, ComplementaryLogLog, Logit
+from fedcox.survival.link import AbstractLink, ComplementaryLogLog, Log, Logit
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import Pieces, TimeGrid
 
 #: What questions refer to: a center gets it once, and knows it by name from then on.
 Shared: TypeAlias = (
@@ -88,7 +89,7 @@ SHARED: tuple[type[Shared], ...] = (
 
 #: Which classes may stand where an abstract one is declared.
 FINAL: Mapping[type, tuple[type, ...]] = {
-    AbstractLink: (ComplementaryLogLog, Logit),
+    AbstractLink: (Log, ComplementaryLogLog, Logit),
     AbstractCodec: (Float32, EightBit, Sign, TopK),
     AbstractArchitecture: (TileScorer, TileScorerWithTable, Perceptron),
 }
@@ -102,12 +103,14 @@ Shapes: TypeAlias = Mapping[str, tuple[int | None, ...] | None]
 
 PARTS: Mapping[type, Rule] = {
     TimeGrid: rules.of_grid,
+    Pieces: rules.of_pieces,
     Scaling: rules.of_scaling,
     Setting: rules.of_setting,
     Evidence: rules.of_evidence,
     CoxSetting: nothing,
     LocalTraining: rules.of_training,
     ErrorFeedback: nothing,
+    Log: nothing,
     ComplementaryLogLog: nothing,
     Logit: nothing,
     PatientBatch: rules.of_patient_batch,
@@ -184,7 +187,7 @@ def _of_point(query: Any, columns: int | None) -> Shapes:
 
 
 def _of_intervals(query: IntervalCounts, columns: int | None) -> Shapes:
-    return dict.fromkeys(("at_risk", "events"), query.grid.edges.shape)
+    return dict.fromkeys(("reached", "at_risk", "events"), query.grid.edges.shape)
 
 
 def _times(query: EventTimes, reply: FloatArray) -> Iterator[str]:
@@ -192,7 +195,7 @@ def _times(query: EventTimes, reply: FloatArray) -> Iterator[str]:
         yield "the times must increase, from above zero to the horizon"
 
 
-def _follow_up(query: LongestFollowUp, reply: float) -> Iterator[str]:
+def _follow_up(query: LongestFollowUp | RecordedUnit, reply: float) -> Iterator[str]:
     if reply < 0:
         yield "a time is not below zero"
 
@@ -200,6 +203,11 @@ def _follow_up(query: LongestFollowUp, reply: float) -> Iterator[str]:
 def _cell(query: LastInterval, reply: int) -> Iterator[str]:
     if not 0 <= reply <= query.cells:
         yield "there is no such interval"
+
+
+def _one_center(query: FractionalTimes, reply: int) -> Iterator[str]:
+    if reply not in (0, 1):
+        yield "one center is one, or none"
 
 
 QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
@@ -218,6 +226,8 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     ),
     LongestFollowUp: Kind(nothing, float, fits=_follow_up),
     LastInterval: Kind(nothing, int, fits=_cell),
+    RecordedUnit: Kind(nothing, float, fits=_follow_up),
+    FractionalTimes: Kind(nothing, int, fits=_one_center),
     DerivativesAt: Kind(
         rules.of_derivatives_at,
         Derivatives,

@@ -34,7 +34,7 @@ from fedcox.federation.setting import Setting
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import Pieces, TimeGrid
 
 Rule = Callable[[Any, int | None], Iterator[str]]
 
@@ -104,6 +104,13 @@ def of_grid(grid: TimeGrid, columns: int | None) -> Iterator[str]:
         yield f"ends must increase, from above zero to {_MOST_INTERVALS:,}"
     elif not (grid.width > 0 and _closed_by(ends, grid.width, grid.edges)):
         yield "the edges are not those of intervals of this width"
+
+
+def of_pieces(pieces: Pieces, columns: int | None) -> Iterator[str]:
+    """Bounds are looked at when the pieces are made; what is left is that they are few."""
+    yield from between("pieces", pieces.intervals, 1, _MOST_INTERVALS)
+    if pieces.unit is not None:
+        yield from positive("unit", pieces.unit)
 
 
 def _closed_by(ends: NDArray[np.int64], width: float, edges: NDArray[np.float64]) -> bool:
@@ -268,12 +275,16 @@ def of_column_sums(sums: ColumnSums, columns: int | None) -> Iterator[str]:
 
 
 def of_counts(counts: Counts, columns: int | None) -> Iterator[str]:
-    """Nobody has an event who is not at risk, nor is at risk who is no patient."""
-    sane = 0 <= counts.patients <= _MOST_PATIENTS and _counts(counts.at_risk, counts.patients)
-    if not sane or counts.events.shape != counts.at_risk.shape:
-        yield "patients and at_risk are no counts of the same patients"
-    elif not _counts(counts.events, counts.at_risk):
-        yield "events are no counts among those at risk"
+    """Nobody is at risk or has an event who does not reach an interval, and so on."""
+    most = counts.patients, counts.passed, counts.late_events
+    sane = 0 <= most[2] <= most[1] <= most[0] <= _MOST_PATIENTS
+    arrays = counts.reached, counts.at_risk, counts.events
+    if not sane or len({array.shape for array in arrays}) > 1:
+        yield "patients, passed and late_events are no counts of the same patients"
+    elif not _counts(counts.reached, counts.patients):
+        yield "reached are no counts among the patients"
+    elif not all(_counts(array, counts.reached) for array in arrays[1:]):
+        yield "at_risk and events are no counts among those who reach an interval"
 
 
 def of_outcomes(outcomes: Outcomes, columns: int | None) -> Iterator[str]:

@@ -18,10 +18,14 @@ class Counts:
     """Patients, and by interval: how many reach it, are at risk in it, or have the event there.
 
     `at_risk` is what a hazard divides by: patients who leave inside an interval count there as
-    far as the study's reading of censored intervals, or their time in a piece, says.
+    far as the study's reading of censored intervals, or their time in a piece, says. Follow-up
+    of `passed` patients goes on after the horizon, and `late_events` of them have the event
+    there, where it does not count.
     """
 
     patients: int
+    passed: int
+    late_events: int
     reached: FloatArray  # (intervals,) whole patients
     at_risk: FloatArray  # (intervals,)
     events: FloatArray  # (intervals,)
@@ -29,10 +33,23 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(
             self.patients + other.patients,
+            self.passed + other.passed,
+            self.late_events + other.late_events,
             self.reached + other.reached,
             self.at_risk + other.at_risk,
             self.events + other.events,
         )
+
+    def leavers(self) -> IntArray:
+        """Patients who reach no interval, or leave in the first, the second, and so on.
+
+        Without the event in the first row, with it in the second; who passes the horizon
+        leaves in the last.
+        """
+        remaining = np.append(self.reached[1:], 0.0)
+        without = np.append(self.patients - self.reached[0], self.reached - remaining)
+        happened = np.append(0.0, self.events)
+        return np.rint([without - happened, happened]).astype(np.int64)
 
     def joined(self, pieces: Pieces, kept: IntArray) -> Counts:
         """The counts of `pieces.joined(kept)`, where these are the counts of `pieces`."""
@@ -40,6 +57,8 @@ class Counts:
         time = np.add.reduceat((self.at_risk * pieces.widths)[inside], first)
         return Counts(
             self.patients,
+            self.passed,
+            self.late_events,
             self.reached[kept[:-1]],
             time / np.diff(pieces.bounds[kept]),
             np.add.reduceat(self.events[inside], first),
@@ -88,8 +107,14 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         )
         events = np.bincount(risk.passed[risk.event], minlength=size).astype(np.float64)
         at_risk = passing + np.bincount(risk.passed, risk.part, minlength=size + 1)[:size]
+        late = cohort.time > self.grid.horizon
         return Counts(
-            cohort.patients, reached, at_risk + events if self.grid.grouped else at_risk, events
+            cohort.patients,
+            int(np.count_nonzero(late)),
+            int(np.count_nonzero(cohort.event & ~risk.event)),
+            reached,
+            at_risk + events if self.grid.grouped else at_risk,
+            events,
         )
 
     def _risk(self, cohort: Cohort) -> TimeAtRisk:
@@ -101,9 +126,8 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         return risk
 
     def pack(self, answer: Counts) -> FloatArray:
-        return np.concatenate(
-            [[answer.patients], answer.reached, answer.at_risk, answer.events]
-        )
+        single = [answer.patients, answer.passed, answer.late_events]
+        return np.concatenate([single, answer.reached, answer.at_risk, answer.events])
 
     def unpack(self, vector: FloatArray) -> Counts:
-        return Counts(round(vector[0]), *np.split(vector[1:], 3))
+        return Counts(*(round(one) for one in vector[:3]), *np.split(vector[3:], 3))

@@ -13,14 +13,14 @@ import numpy as np
 from fedcox.federation.query import AbstractMaximumQuery
 from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import AnyGrid
 
 
 @dataclass(frozen=True, eq=False)
 class LastInterval(AbstractMaximumQuery):
     """On a public grid that is long enough; later times count as its last interval."""
 
-    grid: TimeGrid
+    grid: AnyGrid
 
     @property
     def name(self) -> str:

@@ -1,0 +1,104 @@
+"""Where to cut time into pieces: about as many events in each, from counts on finer cells.
+
+Everything here is a function of public numbers and of sums over all patients, so that the
+pieces are the same however patients are split over centers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcox.survival.cohort import FloatArray, IntArray
+
+#: Cells of a public grid are one unit wide up to so many units, then this share of the time.
+_SINGLE_UNITS = 200
+_SHARE = 1.0 / _SINGLE_UNITS
+#: Where no unit is known, a horizon counts as so many.
+_UNITS = 20_000
+#: Times recorded in finer units than this share of the longest are as good as exact.
+_FINEST_UNIT = 1e-5
+#: How far a time may lie from a whole number of units, in units.
+_WHOLE = 1e-6
+
+
+def public_cells(horizon: float, unit: float | None) -> FloatArray:
+    """Bounds of cells from zero to `horizon`, fine enough to cut pieces from.
+
+    Each is a whole number of units wide, and half a per cent of the time or one unit.
+    """
+    single = horizon / _UNITS if unit is None else unit
+    last = max(1, int(np.ceil(horizon / single - _WHOLE)))
+    steps = int(np.ceil(np.log(max(last / _SINGLE_UNITS, 1.0)) / np.log1p(_SHARE)))
+    later = _SINGLE_UNITS * (1.0 + _SHARE) ** np.arange(steps + 1)
+    cells = np.unique(np.rint(np.append(np.arange(_SINGLE_UNITS), later)))
+    cells = np.append(cells[cells < last], last) * single
+    if unit is None:
+        cells[-1] = horizon
+    return np.asarray(cells)
+
+
+def cut_by_events(events: FloatArray, *, most: int, least: int = 1) -> IntArray:
+    """Which bounds of the cells, by their places, close pieces with as many events each.
+
+    At most `most` pieces, with at least `least` events each where there are so many at all.
+    The first begins with the first cell that has an event, the last ends with the last such.
+    """
+    happened = np.flatnonzero(events)
+    if happened.size <= most and least <= 1:
+        return np.append(happened[0], happened + 1)
+    total = float(events.sum())
+    remaining, pieces = total, max(1, min(most, int(total // least)))
+    kept, gathered = [int(happened[0])], 0.0
+    for before, place in zip(np.append(-1, happened), happened, strict=False):
+        aim = max(float(least), remaining / pieces)
+        # A cell with many events goes to the piece that it leaves nearer to its share.
+        if pieces > 1 and gathered >= least and gathered + 0.5 * events[place] > aim:
+            kept.append(int(before) + 1)
+            remaining, pieces, gathered = remaining - gathered, pieces - 1, 0.0
+        gathered += float(events[place])
+    if gathered < least and len(kept) > 1:  # too few are left: the last two pieces are one
+        kept.pop()
+    return np.array([*kept, int(happened[-1]) + 1])
+
+
+def join_empty(events: FloatArray) -> IntArray:
+    """Which bounds remain, by their places, if a piece without events joins the next.
+
+    Those after the last event join the one before.
+    """
+    ends = np.flatnonzero(events) + 1
+    return np.concatenate(([0], ends[:-1], [events.size]))
+
+
+def recorded_unit(times: FloatArray) -> float:
+    """The largest unit of which all times are whole numbers; zero where there is none.
+
+    Days, or tenths of a month, or days divided by 365.25. Infinite where there are no times
+    above zero, which are whole numbers of any unit.
+    """
+    times = np.unique(times[times > 0])
+    if not times.size:
+        return np.inf
+    longest = float(times[-1])
+    unit = longest
+    for time in times.tolist():
+        unit = _common_measure(unit, time, least=_FINEST_UNIT * longest)
+        if not unit:
+            return 0.0
+    whole = np.rint(times / unit)
+    unit = float(times @ whole / (whole @ whole))  # rounding of single times, averaged
+    return unit if np.abs(times - whole * unit).max() <= _WHOLE * unit else 0.0
+
+
+def common_unit(one: float, other: float) -> float:
+    """The largest unit that both are whole numbers of; zero where there is none."""
+    if not (one and other) or np.isinf(one) or np.isinf(other):
+        return min(one, other)
+    return recorded_unit(np.array([one, other]))
+
+
+def _common_measure(one: float, other: float, *, least: float) -> float:
+    """Euclid's algorithm on numbers that are rounded; zero where it falls below `least`."""
+    while other > 1e-9 * one + 1e-3 * least:
+        one, other = other, abs(one - other * round(one / other))
+    return one if one >= least else 0.0
