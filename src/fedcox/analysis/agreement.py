@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcox.analysis.fitted import RiskRow
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.scale import check_patients, common_scale
 from fedcox.errors import CohortError, StudyError
@@ -27,7 +28,13 @@ from fedcox.federation.queries.recorded_unit import FractionalTimes, RecordedUni
 from fedcox.federation.query import AbstractQuery, Federation
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
-from fedcox.survival.event_pieces import cut_by_events, join_empty, public_cells
+from fedcox.survival.event_pieces import (
+    cut_by_events,
+    join_empty,
+    named_bounds,
+    public_cells,
+    round_times,
+)
 from fedcox.survival.interval_merging import leavers_within, merged_ends, merged_leavers
 from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
 
@@ -52,6 +59,52 @@ class Agreement:
     aliased: BoolArray  # (columns,)
     correlation: FloatArray  # (kept columns, kept columns)
     cells: int  # intervals before any were joined
+    risk_table: tuple[RiskRow, ...]  # at round times; empty for grouped time
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Cells to be counted on: the study's own pieces or finer ones, and round times.
+
+    `named` are the bounds that the study names; with none any bound may bound a piece.
+    """
+
+    pieces: Pieces
+    named: Pieces | None = None
+
+    @classmethod
+    def of(cls, bounds: FloatArray, unit: float | None, *, named: bool = False) -> _Cells:
+        own = Pieces.on_units(bounds, unit)
+        whole = Pieces.on_units(np.union1d(own.bounds, _inside(own)), unit)
+        return cls(whole, own if named else None)
+
+    def kept(self, events: FloatArray, most: int, least: int) -> IntArray:
+        """The places of the bounds that bound pieces, each with an event at least."""
+        if self.named is None:
+            return cut_by_events(events, most=most, least=least)
+        places = np.searchsorted(self.pieces.bounds, self.named.bounds)
+        return places[join_empty(np.add.reduceat(events, places[:-1]))]
+
+    def risk_table(self, counts: Counts) -> tuple[RiskRow, ...]:
+        """Who is at risk after each round time, and how many events there were by then."""
+        places = np.searchsorted(self.pieces.bounds, _inside(self.pieces))
+        happened = np.append(0.0, np.cumsum(counts.events))
+        reached = np.append(counts.reached, float(counts.passed))
+        first = [] if self.pieces.bounds[0] == 0 else [RiskRow(0.0, counts.patients, 0)]
+        return (
+            *first,
+            *(
+                RiskRow(float(self.pieces.bounds[k]), int(reached[k]), int(happened[k]))
+                for k in places.tolist()
+            ),
+        )
+
+
+def _inside(pieces: Pieces) -> FloatArray:
+    times = round_times(pieces.horizon)
+    if pieces.unit is not None:
+        times = np.unique(np.rint(times / pieces.unit)) * pieces.unit
+    return np.asarray(times[(times >= pieces.bounds[0]) & (times <= pieces.horizon)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +122,7 @@ class _Time:
     by_center: dict[str, Counts] | None
     active: BoolArray
     cells: int
+    risk_table: tuple[RiskRow, ...] = ()
     leavers: IntArray | None = None
     evidence: Evidence | None = None
 
@@ -100,6 +154,7 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         scale.aliased,
         scale.correlation,
         time.cells,
+        time.risk_table,
     )
 
 
@@ -111,22 +166,22 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
     if federation.shows_centers:
         sums, cells = _open_cells(plan, federation)
         scatter, by_center = federation.ask_together(
-            [CovariateScatter(sums.mean)], each=[IntervalCounts(cells, "include")]
+            [CovariateScatter(sums.mean)], each=[IntervalCounts(cells.pieces, "include")]
         )
         counts, evidence = reduce(Counts.__add__, by_center.values()), None
     else:
         cells = _hidden_cells(plan, federation)
         sums, counts = federation.ask_together(
-            [CovariateSums(), IntervalCounts(cells, "include")]
+            [CovariateSums(), IntervalCounts(cells.pieces, "include")]
         )
         check_patients(sums)
         evidence, by_center = federation.evidence(), None
     if not counts.events.any():
         raise _no_events(plan)
-    kept = _kept(plan, federation, counts.events)
-    pieces, joined = cells.joined(kept), counts.joined(cells, kept)
+    kept = cells.kept(counts.events, *_most_and_least(plan, federation, counts.events))
+    pieces, joined = cells.pieces.joined(kept), counts.joined(cells.pieces, kept)
     if by_center is not None:
-        by_center = {name: own.joined(cells, kept) for name, own in by_center.items()}
+        by_center = {name: own.joined(cells.pieces, kept) for name, own in by_center.items()}
     else:
         scatter = federation.ask(CovariateScatter(sums.mean, sums.present, evidence))
     return _Time(
@@ -136,13 +191,14 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         joined,
         by_center,
         np.ones(pieces.intervals, dtype=np.bool_),
-        cells.intervals,
+        pieces.intervals if cells.named is None else cells.named.intervals,
+        cells.risk_table(counts),
         None if federation.shows_centers else joined.leavers(),
         evidence,
     )
 
 
-def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, Pieces]:
+def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]:
     """Where replies are seen: one round for the sums and all that the study leaves open."""
     at_events = _at_events(plan, federation)
     questions: list[AbstractQuery[Any]] = [CovariateSums()]
@@ -176,7 +232,7 @@ def _unit(recorded: float, times: FloatArray | None) -> float | None:
     return 1.0 if few and recorded == round(recorded) else recorded
 
 
-def _hidden_cells(plan: Plan, federation: Federation) -> Pieces:
+def _hidden_cells(plan: Plan, federation: Federation) -> _Cells:
     """Where only sums are seen: at most one round for what the study leaves open."""
     if plan.every_event:
         raise StudyError(
@@ -202,25 +258,30 @@ def _hidden_cells(plan: Plan, federation: Federation) -> Pieces:
     return _cells(plan, horizon, unit)
 
 
-def _cells(plan: Plan, horizon: float | None, unit: float | None) -> Pieces:
-    """The cells that the study names, or those to cut pieces from."""
-    if plan.edges is not None:
-        return Pieces.on_units(np.append(0.0, [edge for edge in plan.edges if edge > 0]), unit)
+def cells_between(
+    edges: tuple[float, ...] | None, width: float | None, horizon: float, unit: float | None
+) -> _Cells:
+    """The cells that the study names, or public ones to cut pieces from."""
+    named = named_bounds(edges, width, horizon)
+    return _Cells.of(
+        public_cells(horizon, unit) if named is None else named, unit, named=named is not None
+    )
+
+
+def _cells(plan: Plan, horizon: float | None, unit: float | None) -> _Cells:
     # Everyone at time zero: one cell, so that the message can be about events.
-    horizon = horizon or plan.width or unit or 1.0
-    if plan.width is not None:
-        return Pieces.regular(plan.width, horizon, unit)
-    return Pieces(public_cells(horizon, unit), unit)
+    end = horizon or plan.width or unit or 1.0
+    return cells_between(plan.edges, plan.width, end, unit)
 
 
-def _cells_at(times: FloatArray, unit: float | None) -> Pieces:
+def _cells_at(times: FloatArray, unit: float | None) -> _Cells:
     """A cell that ends with each event time; the first begins just before the first."""
     if unit is not None:
         whole = np.unique(np.ceil(times / unit - 1e-6))
-        return Pieces(np.append(max(whole[0] - 1.0, 0.0), whole) * unit, unit)
+        return _Cells.of(np.append(max(whole[0] - 1.0, 0.0), whole) * unit, unit)
     # Exact times: as long before the first event as it is from there to the next.
     gap = float(np.diff(times[:2])[0]) if times.size > 1 else float(times[0])
-    return Pieces(np.append(max(times[0] - gap, 0.0), times))
+    return _Cells.of(np.append(max(times[0] - gap, 0.0), times), None)
 
 
 def _at_events(plan: Plan, federation: Federation) -> bool:
@@ -231,10 +292,10 @@ def _at_events(plan: Plan, federation: Federation) -> bool:
     return not named and federation.in_one_process
 
 
-def _kept(plan: Plan, federation: Federation, events: FloatArray) -> IntArray:
-    """The bounds of the cells that bound pieces, by their places."""
-    if plan.every_event or plan.width is not None or plan.edges is not None:
-        return join_empty(events)
+def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> tuple[int, int]:
+    """How many pieces at most, and events in each at least."""
+    if plan.every_event:
+        return events.size, 1
     if plan.pieces is not None:
         if plan.pieces > events.sum():
             raise StudyError(
@@ -244,10 +305,10 @@ def _kept(plan: Plan, federation: Federation, events: FloatArray) -> IntArray:
                     "least, and ten are better. Give fewer pieces, or leave them out."
                 ],
             )
-        return cut_by_events(events, most=plan.pieces)
-    if federation.in_one_process:
-        return cut_by_events(events, most=_MOST_PIECES)
-    return cut_by_events(events, most=_MOST_BETWEEN, least=_FEWEST_EVENTS)
+        return plan.pieces, 1
+    if federation.in_one_process and not plan.few_pieces:
+        return _MOST_PIECES, 1
+    return _MOST_BETWEEN, _FEWEST_EVENTS
 
 
 # Grouped time.
@@ -273,9 +334,10 @@ def _grouped(plan: Plan, federation: Federation) -> _Time:
     active = _informative(counts)
     leavers = None
     if life is not None:
-        parts = life.patients, life.reached, life.events
-        leavers = leavers_within(active, merged_leavers(*parts, ends, plan.reading))
-    return _Time(sums, scatter, grid, counts, by_center, active, cells, leavers, evidence)
+        counted = merged_leavers(life.patients, life.reached, life.events, ends, plan.reading)
+        leavers = leavers_within(active, counted)
+    parts = sums, scatter, grid, counts, by_center, active, cells
+    return _Time(*parts, leavers=leavers, evidence=evidence)
 
 
 def _means_and_grid(

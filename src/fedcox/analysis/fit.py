@@ -31,6 +31,7 @@ from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.schur import schur_complement
 from fedcox.survival.separation import separated_columns
+from fedcox.survival.time_grid import AnyGrid, Pieces
 
 #: Per-center counts are kept for the report up to this many intervals.
 _INTERVALS_PER_CENTER = 400
@@ -176,27 +177,34 @@ def fit(
     agreement, plan = found.agreement, found.plan
     told = (*lost_centers(found.lost), *notices(plan, agreement, found.solution))
     _warn(told)
-    null = -plan.link.null_loss(
+    density = _log_density(agreement)
+    null = density - plan.link.null_loss(
         agreement.counts.at_risk[agreement.setting.active],
         agreement.counts.events[agreement.setting.active],
     )
+    log_likelihood = density + found.log_likelihood
     return FittedStudy(
         study=study,
         centers=_center_rows(federation, agreement),
         patients=agreement.counts.patients,
         events=int(agreement.counts.events.sum()),
+        start=_start_of(agreement.setting.grid),
         edges=agreement.setting.grid.edges,
+        resolution=_resolution(agreement.setting.grid),
         link=plan.link.name,
         ratio_name=plan.link.ratio_name,
         coefficients=coefficient_rows(
             plan, agreement, found.inference, found.solution.separated
         ),
         baseline=_baseline(found),
-        log_likelihood=found.log_likelihood,
+        coefficient_covariance=found.inference.covariance,
+        curve_error=found.inference.curve_error,
+        risk_table=agreement.risk_table,
+        log_likelihood=log_likelihood,
         null_log_likelihood=null,
         likelihood_ratio=likelihood_ratio(
             plan,
-            found.log_likelihood,
+            log_likelihood,
             null,
             agreement,
             converged=found.solution.converged,
@@ -258,29 +266,51 @@ def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRo
             counts.patients,
             int(counts.events.sum()),
             dropped.get(name, {}),
-            counts.at_risk.tolist() if shown else None,
+            counts.reached.tolist() if shown else None,
             counts.events.astype(int).tolist() if shown else None,
         )
         for name, counts in agreement.by_center.items()
     )
 
 
+def _start_of(grid: AnyGrid) -> float:
+    """Where time begins to count."""
+    return float(grid.bounds[0]) if isinstance(grid, Pieces) else 0.0
+
+
+def _resolution(grid: AnyGrid) -> float | None:
+    return grid.unit if isinstance(grid, Pieces) else None
+
+
+def _log_density(agreement: Agreement) -> float:
+    """What turns a likelihood of pieces into one of times: a density, per unit of time."""
+    grid = agreement.setting.grid
+    if not isinstance(grid, Pieces):
+        return 0.0
+    return -float(agreement.counts.events @ np.log(grid.widths))
+
+
 def _baseline(found: Estimate) -> tuple[BaselineInterval, ...]:
-    """Every interval of the grid: fitted ones with α, the others with hazard zero or one."""
+    """Every interval of the grid: fitted ones with α, the others with hazard zero or one.
+
+    The hazard of a piece, and α its logarithm, are per unit of time.
+    """
     agreement = found.agreement
-    active, counts = agreement.setting.active, agreement.counts
+    active, counts, grid = agreement.setting.active, agreement.counts, agreement.setting.grid
     alpha = np.full(active.size, np.nan)
     alpha[active] = found.alpha
+    if isinstance(grid, Pieces):
+        alpha -= np.log(grid.widths)
     hazard = (counts.events > 0).astype(np.float64)
-    hazard[active] = found.plan.link.hazard(found.alpha)
+    hazard[active] = found.plan.link.hazard(alpha[active])
     return tuple(
         BaselineInterval(end, value if fitted else None, risk, people, int(events))
         for end, value, fitted, risk, people, events in zip(
-            agreement.setting.grid.edges.tolist(),
+            grid.edges.tolist(),
             alpha.tolist(),
             active.tolist(),
             hazard.tolist(),
-            counts.at_risk.tolist(),
+            counts.reached.tolist(),
             counts.events.tolist(),
             strict=True,
         )

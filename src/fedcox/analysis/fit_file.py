@@ -23,14 +23,17 @@ from fedcox.analysis.fitted import (
     FittedStudy,
     Guarantee,
     Notice,
+    RiskRow,
     RoundRow,
 )
 from fedcox.errors import InputError
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.survival_curve import CurveError
 
 if TYPE_CHECKING:
     from fedcox.analysis.study import Study
 
-FIT_FILE_VERSION = 1
+FIT_FILE_VERSION = 2
 
 _REQUIRED = (
     "study",
@@ -64,11 +67,18 @@ def fit_text(fitted: FittedStudy) -> str:
         "centers": [vars(row) for row in fitted.centers],
         "patients": fitted.patients,
         "events": fitted.events,
-        "grid": {"edges": fitted.edges},
+        "grid": {
+            "start": fitted.start,
+            "edges": fitted.edges,
+            "resolution": fitted.resolution,
+        },
         "link": fitted.link,
         "ratio_name": fitted.ratio_name,
         "coefficients": [vars(row) for row in fitted.coefficients],
+        "covariance": fitted.coefficient_covariance,
         "baseline": [vars(row) for row in fitted.baseline],
+        "curve_error": None if fitted.curve_error is None else vars(fitted.curve_error),
+        "risk_table": [vars(row) for row in fitted.risk_table],
         "log_likelihood": fitted.log_likelihood,
         "null_log_likelihood": fitted.null_log_likelihood,
         "likelihood_ratio": fitted.likelihood_ratio,
@@ -151,7 +161,9 @@ def _fitted(record: Mapping[str, Any], study: Study) -> FittedStudy:
         centers=tuple(CenterRow(**row) for row in record["centers"]),
         patients=record["patients"],
         events=record["events"],
+        start=float(record["grid"]["start"]),
         edges=np.array(record["grid"]["edges"], dtype=np.float64),
+        resolution=record["grid"]["resolution"],
         link=record["link"],
         ratio_name=record["ratio_name"],
         coefficients=tuple(Coefficient(**row) for row in record["coefficients"]),
@@ -167,6 +179,9 @@ def _fitted(record: Mapping[str, Any], study: Study) -> FittedStudy:
         convergence=tuple(RoundRow(**row) for row in record.get("convergence", ())),
         notices=tuple(Notice(**row) for row in record.get("warnings", ())),
         versions=record.get("versions", {}),
+        coefficient_covariance=_array(record.get("covariance")),
+        risk_table=tuple(RiskRow(**row) for row in record.get("risk_table", ())),
+        curve_error=_curve_error(record.get("curve_error")),
         command=record.get("command"),
         guarantee=_guarantee(record.get("guarantee")),
         deployed=record.get("deployed", False),
@@ -186,6 +201,17 @@ def _guarantee(record: Mapping[str, Any] | None) -> Guarantee | None:
     epsilons = ("epsilon", "epsilon_against_centers")
     beyond = {key: math.inf for key in epsilons if record.get(key, 0.0) is None}
     return Guarantee(**{**record, **beyond})
+
+
+def _array(rows: Any) -> FloatArray | None:
+    return None if rows is None else np.array(rows, dtype=np.float64)
+
+
+def _curve_error(record: Mapping[str, Any] | None) -> CurveError | None:
+    if record is None:
+        return None
+    parts = (np.array(record[key], dtype=np.float64) for key in ("hazard", "variance", "mean"))
+    return CurveError(*parts)
 
 
 def _number(value: float | None) -> float:

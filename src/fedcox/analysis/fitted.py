@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fedcox.errors import StudyError
 from fedcox.federation.ledger import LedgerRow
-from fedcox.survival.cohort import FloatArray
+from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.link import LINKS
-from fedcox.survival.survival_curve import median_time, survival
+from fedcox.survival.survival_curve import (
+    CurveError,
+    PiecewiseHazard,
+    quantile_time,
+    survival,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,12 +60,15 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class BaselineInterval:
-    """One interval of the grid at covariates zero; alpha is None where hazard is 0 or 1."""
+    """One interval of the grid at covariates zero; alpha is None where hazard is 0 or 1.
+
+    With the log link the hazard is per unit of time, with the others per interval.
+    """
 
     interval_end: float
     alpha: float | None
     hazard: float
-    at_risk: float | None  # None where counts would break a guarantee
+    at_risk: float | None  # who reach it; None where counts would break a guarantee
     events: int | None
 
 
@@ -75,6 +85,15 @@ class CenterRow:
     dropped: Mapping[str, int] = field(default_factory=dict)
     interval_at_risk: Sequence[float] | None = None
     interval_events: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class RiskRow:
+    """Patients still under observation after a time, and events up to it, over all centers."""
+
+    time: float
+    at_risk: int
+    events: int
 
 
 @dataclass(frozen=True)
@@ -123,7 +142,9 @@ class FittedStudy:
     centers: tuple[CenterRow, ...]
     patients: int | None  # None where a count would break a guarantee
     events: int | None
+    start: float  # where time begins to count: just before the first event, or zero
     edges: FloatArray
+    resolution: float | None  # the unit in which times are recorded; None: exact, or grouped
     link: str
     ratio_name: str
     coefficients: tuple[Coefficient, ...]
@@ -139,6 +160,9 @@ class FittedStudy:
     convergence: tuple[RoundRow, ...]
     notices: tuple[Notice, ...]
     versions: Mapping[str, str]
+    coefficient_covariance: FloatArray | None = None  # of those that are `estimated`
+    curve_error: CurveError | None = None  # what bands of curves come from
+    risk_table: tuple[RiskRow, ...] = ()  # at round times; empty for grouped time
     ledger: tuple[LedgerRow, ...] = ()
     command: str | None = None  # the command line that made this, for reproduction
     guarantee: Guarantee | None = None  # differential privacy, and then no inference
@@ -147,6 +171,31 @@ class FittedStudy:
     @property
     def interval_ends(self) -> FloatArray:
         return np.array([row.interval_end for row in self.baseline], dtype=np.float64)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether time is grouped, so that survival is known at interval ends alone."""
+        return LINKS[self.link].grouped
+
+    @property
+    def estimated(self) -> tuple[Coefficient, ...]:
+        """The coefficients that the data could tell, which `covariance` is about."""
+        return tuple(row for row in self.coefficients if row.coef is not None)
+
+    @property
+    def covariance(self) -> pd.DataFrame | None:
+        """The covariance matrix of the coefficients by their names; None without inference."""
+        import pandas as pd
+
+        if self.coefficient_covariance is None:
+            return None
+        names = pd.Index([row.name for row in self.estimated], name="covariate")
+        return pd.DataFrame(self.coefficient_covariance, names, names)
+
+    @property
+    def horizon(self) -> float:
+        """Until when anything is said of survival."""
+        return float(self.interval_ends[-1])
 
     @property
     def means(self) -> FloatArray:
@@ -205,10 +254,48 @@ class FittedStudy:
 
         return read_fit(path)
 
-    def survival_at(self, x: FloatArray) -> FloatArray:
-        """S at each interval end for one patient's encoded covariates, (columns,)."""
-        curve: FloatArray = self._survival(self._log_risk(np.atleast_2d(x)))[0]
-        return curve
+    def survival(self, x: FloatArray, times: ArrayLike | None = None) -> FloatArray:
+        """S at `times`, or at each interval end, for encoded covariates: (patients, times).
+
+        NaN beyond the horizon. Grouped time knows survival at the interval ends alone.
+        """
+        log_risk = self._log_risk(x)
+        if self.grouped:
+            curves = survival(self._alpha(), log_risk, link=LINKS[self.link])
+            return curves if times is None else curves[:, self._ends_at(times)]
+        at = self.interval_ends if times is None else np.asarray(times, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(-self._hazard.cumulative(at) * np.exp(log_risk)[:, None]))
+
+    def survival_band(
+        self, x: FloatArray, times: ArrayLike | None = None
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """The 95 % band of `survival` by the delta method, low and high; None without one.
+
+        On the scale of log(−log S), so that it stays between zero and one.
+        """
+        if self.curve_error is None or self.coefficient_covariance is None:
+            return None
+        at = self.interval_ends if times is None else np.asarray(times, dtype=np.float64)
+        fitted = [i for i, row in enumerate(self.coefficients) if row.coef is not None]
+        coef = _column([self.coefficients[i].coef for i in fitted])
+        mean = self.means[fitted]
+        centered = np.asarray(x)[:, fitted] - mean
+        hazard = self._hazard.cumulative(at) * np.exp(coef @ mean)
+        error = self.curve_error.relative(hazard, centered, self.coefficient_covariance)
+        log_survival = np.log(self.survival(x, at))
+        with np.errstate(over="ignore"):
+            factor = np.exp(NORMAL_975 * error)
+        return np.exp(log_survival * factor), np.exp(log_survival / factor)
+
+    def median(self, x: FloatArray, share: float = 0.5) -> FloatArray:
+        """When survival falls to `share`, for encoded covariates; NaN where it does not.
+
+        In grouped time the first interval end with so little survival, or less.
+        """
+        if self.grouped:
+            return quantile_time(self.survival(x), self.interval_ends, share)
+        return self._hazard.time_at(-np.log(share) * np.exp(-self._log_risk(x)))
 
     def predict_log_risk(self, frame: pd.DataFrame) -> pd.Series[float]:
         """Coefficients times covariates: higher is worse; zero is the baseline patient."""
@@ -216,20 +303,38 @@ class FittedStudy:
 
         return pd.Series(self._log_risk(self._encode(frame)), frame.index, name="log_risk")
 
-    def predict_survival(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The chance of no event by each interval end: one row a patient, one column an end."""
+    def predict_survival(
+        self, frame: pd.DataFrame, times: ArrayLike | None = None
+    ) -> pd.DataFrame:
+        """The chance of no event by each time: one row a patient, one column a time.
+
+        Without `times`, at every end of an interval. NaN beyond the horizon, where nothing is
+        known. Grouped links know survival at the interval ends alone.
+        """
         import pandas as pd
 
-        ends = pd.Index(self.interval_ends, name="time")
-        curves = self._survival(self._log_risk(self._encode(frame)))
-        return pd.DataFrame(curves, index=frame.index, columns=ends)
+        curves = self.survival(self._encode(frame), times)
+        at = self.interval_ends if times is None else np.asarray(times, dtype=np.float64)
+        return pd.DataFrame(curves, frame.index, pd.Index(at, name="time"))
 
-    def predict_median(self, frame: pd.DataFrame) -> pd.Series[float]:
-        """The first interval end with survival of a half or less; NaN where not reached."""
+    def predict_survival_band(
+        self, frame: pd.DataFrame, times: ArrayLike | None = None
+    ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+        """The 95 % band of `predict_survival`, low and high; None where the fit has none."""
         import pandas as pd
 
-        curves = self._survival(self._log_risk(self._encode(frame)))
-        return pd.Series(median_time(curves, self.interval_ends), frame.index, name="median")
+        band = self.survival_band(self._encode(frame), times)
+        if band is None:
+            return None
+        at = self.interval_ends if times is None else np.asarray(times, dtype=np.float64)
+        low, high = (pd.DataFrame(b, frame.index, pd.Index(at, name="time")) for b in band)
+        return low, high
+
+    def predict_median(self, frame: pd.DataFrame, share: float = 0.5) -> pd.Series[float]:
+        """When survival falls to one half, or to another `share`; NaN where it does not."""
+        import pandas as pd
+
+        return pd.Series(self.median(self._encode(frame), share), frame.index, name="median")
 
     def _encode(self, frame: pd.DataFrame) -> FloatArray:
         from fedcox.data.encoding import encode_covariates
@@ -245,8 +350,26 @@ class FittedStudy:
         coef = _column([self.coefficients[i].coef for i in fitted])
         return np.asarray(x[:, fitted] @ coef, dtype=np.float64)
 
-    def _survival(self, log_risk: FloatArray) -> FloatArray:
-        return survival(self._alpha(), log_risk, link=LINKS[self.link])
+    @property
+    def _hazard(self) -> PiecewiseHazard:
+        hazard = np.array([row.hazard for row in self.baseline], dtype=np.float64)
+        return PiecewiseHazard(np.append(self.start, self.interval_ends), hazard)
+
+    def _ends_at(self, times: ArrayLike) -> IntArray:
+        """Which interval ends these times are; others are not known in grouped time."""
+        ends, at = self.interval_ends, np.asarray(times, dtype=np.float64)
+        place = np.minimum(np.searchsorted(ends, at * (1.0 - 1e-9)), ends.size - 1)
+        others = ~np.isclose(ends[place], at, rtol=1e-9, atol=0.0)
+        if others.any():
+            raise StudyError(
+                f'The link "{self.link}" groups time: survival is known at the ends of '
+                "intervals alone.",
+                [
+                    f"{int(others.sum())} of the times asked for are none; see interval_ends. "
+                    'A fit with link = "log" knows survival at any time.'
+                ],
+            )
+        return place
 
     def _alpha(self) -> FloatArray:
         return np.array([_extended_alpha(row) for row in self.baseline], dtype=np.float64)

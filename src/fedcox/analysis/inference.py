@@ -14,9 +14,13 @@ from fedcox.analysis.plan import Plan
 from fedcox.errors import NoInferenceError
 from fedcox.solvers.solver import Problem, Solution
 from fedcox.survival.cohort import BoolArray, FloatArray
+from fedcox.survival.event_pieces import cut_by_events
 from fedcox.survival.schur import schur_complement
+from fedcox.survival.survival_curve import CurveError
 from fedcox.survival.weighted_events import WeightedEvents
 
+#: Where errors of curves are kept: so many points at most, so many events between two.
+_CURVE_POINTS, _CURVE_EVENTS, _CURVE_DIGITS = 48, 10, 5
 #: Information that is below rounding counts as this part of the largest.
 _LEAST = 1e-15
 
@@ -28,6 +32,7 @@ class Inference:
     coefficients: FloatArray  # (kept columns,)
     covariance: FloatArray  # (kept columns, kept columns)
     penalty: float  # ½ ridge Σ β², part of the solver's loss
+    curve_error: CurveError | None  # of exact time; grouped time has none
 
     @property
     def standard_errors(self) -> FloatArray:
@@ -52,7 +57,28 @@ def infer(agreement: Agreement, problem: Problem, solution: Solution) -> Inferen
         scaling.coefficients(solution.beta),
         scaling.covariance(covariance),
         0.5 * float(problem.ridge @ solution.beta**2),
+        None if agreement.setting.link.grouped else _curve_error(agreement, solution),
     )
+
+
+def _curve_error(agreement: Agreement, solution: Solution) -> CurveError:
+    """At the ends of a few pieces, each with some events: finer ones would be single patients.
+
+    For the same reason not all digits are kept, of which a band needs two.
+    """
+    information = solution.information
+    if information.cross is None:
+        raise ValueError("Curves need the full information.")
+    mean = information.cross / information.alpha[:, None] * agreement.setting.scaling.spread
+    pieces = cut_by_events(agreement.counts.events, most=_CURVE_POINTS, least=_CURVE_EVENTS)
+    whole = CurveError.of(np.exp(solution.alpha), information.alpha, mean, pieces[1:] - 1)
+    return CurveError(*(_rounded(part) for part in (whole.hazard, whole.variance, whole.mean)))
+
+
+def _rounded(values: FloatArray) -> FloatArray:
+    """To a few digits beside the largest."""
+    unit = 10.0 ** (np.floor(np.log10(np.abs(values).max(initial=1e-300))) - _CURVE_DIGITS)
+    return np.asarray(np.rint(values / unit) * unit)
 
 
 def inverse_information(information: FloatArray) -> FloatArray:

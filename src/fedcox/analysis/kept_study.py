@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fedcox.analysis.agreement import cells_between
 from fedcox.analysis.study import Study
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
-from fedcox.survival.event_pieces import public_cells
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import Pieces, TimeGrid
 
@@ -61,15 +61,10 @@ class KeptStudy:
             return False
         if not counted or study.grid.times is not None:
             return True
-        if study.grid.edges is not None:
-            named = np.append(0.0, [edge for edge in study.grid.edges if edge > 0])
-            cells = Pieces.on_units(named, pieces.unit)
-        elif horizon is not None and abs(pieces.horizon - horizon) > (pieces.unit or 0.0):
+        if horizon is not None and abs(pieces.horizon - horizon) > (pieces.unit or 0.0):
             return False
-        elif study.grid.width is not None:
-            cells = Pieces.regular(study.grid.width, horizon or pieces.horizon, pieces.unit)
-        else:
-            cells = Pieces(public_cells(horizon or pieces.horizon, pieces.unit), pieces.unit)
+        grid, end = study.grid, horizon or pieces.horizon
+        cells = cells_between(grid.edges, grid.width, end, pieces.unit).pieces
         return np.array_equal(cells.bounds, pieces.bounds)
 
     def _keeps_grid(self, grid: TimeGrid) -> bool:

@@ -35,7 +35,8 @@ from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
+from fedcox.survival.weighted_events import WeightedEvents
 
 #: Where α starts under noise, a public guess: half of all have the event before the horizon.
 _SURVIVING = 0.5
@@ -141,8 +142,8 @@ def _agreed(plan: NetworkPlan, federation: Federation) -> _Agreed:
         weight = float((at_risk - events).sum() / events.sum())
     setting = _setting(plan, timing, weight)
     # The hazards that weighted counts of events give.
-    hazard = weight * events / (at_risk - events + weight * events)
-    return _Agreed(setting, timing.link.intercept(hazard), agreement)
+    alpha = WeightedEvents(timing.link, weight).intercept(events / at_risk)
+    return _Agreed(setting, alpha, agreement)
 
 
 def _agreement_plan(plan: NetworkPlan) -> Plan:
@@ -155,14 +156,18 @@ def _agreement_plan(plan: NetworkPlan) -> Plan:
         horizon=plan.horizon,
         ridge=1.0,
         solver=Newton(),  # not asked: only what comes before it is agreed on here
+        pieces=plan.pieces,
+        few_pieces=True,
     )
 
 
 def _public(plan: NetworkPlan) -> _Agreed:
     """Grid, scale and start that the plan alone gives, so that no patient is asked."""
-    if plan.horizon is None:
-        raise ValueError("A plan under noise has a horizon.")
-    grid = TimeGrid.regular(plan.width, plan.horizon)
+    if plan.horizon is None or plan.width is None:
+        raise ValueError("A plan under noise has a width and a horizon.")
+    grid: AnyGrid = TimeGrid.regular(plan.width, plan.horizon)
+    if not LINKS[plan.link].grouped:
+        grid = Pieces(np.append(0.0, grid.edges))
     active = np.ones(grid.intervals, dtype=np.bool_)
     ranges = np.array(plan.ranges or (), dtype=np.float64).reshape(-1, 2)
     spread = (ranges[:, 1] - ranges[:, 0]) / _DEVIATIONS

@@ -34,7 +34,8 @@ class Plan:
     Time is divided by `width`, by `edges`, into so many `pieces`, or at `every_event`; with
     none of these pieces are cut where the events are (grouped links: at every event). `horizon`
     None is agreed on by asking, up to `longest` where only sums over centers are seen.
-    `resolution` is the unit of the record, None to be looked for. Intervals of grouped time are
+    `resolution` is the unit of the record, None to be looked for; `few_pieces` cuts as between
+    hospitals, wherever the patients are. Intervals of grouped time are
     merged until `smallest_group` patients leave in each, and end while `smallest_tail` are at
     risk.
     """
@@ -53,6 +54,7 @@ class Plan:
     pieces: int | None = None
     every_event: bool = False
     resolution: float | None = None
+    few_pieces: bool = False
 
     @classmethod
     def of(cls, study: Study) -> Plan:

@@ -38,6 +38,7 @@ from fedcox.solvers.fewest_centers import fewest_centers
 from fedcox.solvers.private_descent import PrivateDescent
 from fedcox.solvers.solver import Watcher
 from fedcox.survival.cohort import FloatArray
+from fedcox.survival.time_grid import Pieces
 
 
 def noised(study: Study, federation: InProcess) -> InProcess:
@@ -109,7 +110,9 @@ def fit_private(
         centers=tuple(CenterRow(name) for name in federation.names),
         patients=None,
         events=None,
+        start=0.0,
         edges=setting.grid.edges,
+        resolution=study.outcome.resolution,
         link=setting.link.name,
         ratio_name=setting.link.ratio_name,
         coefficients=_coefficients(study, setting, point.beta),
@@ -216,6 +219,8 @@ def _coefficients(study: Study, setting: Setting, beta: FloatArray) -> tuple[Coe
 
 
 def _baseline(setting: Setting, alpha: FloatArray) -> tuple[BaselineInterval, ...]:
+    if isinstance(setting.grid, Pieces):  # per unit of time
+        alpha = alpha - np.log(setting.grid.widths)
     hazard = setting.link.hazard(alpha)
     return tuple(
         BaselineInterval(end, value, risk, None, None)

@@ -14,7 +14,7 @@ from fedcox.errors import StudyError
 from fedcox.federation.setting import Setting
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
 
 #: A declared range is taken as four standard deviations wide.
 _DEVIATIONS = 4.0
@@ -27,15 +27,17 @@ def public_setting(study: Study) -> Setting:
             "The grid is not known without asking the patients.",
             ["Give [grid] width and horizon for a study under differential privacy."],
         )
-    grid = TimeGrid.regular(study.grid.width, study.grid.horizon)
+    link = LINKS[study.model.link]
+    grid: AnyGrid = TimeGrid.regular(study.grid.width, study.grid.horizon)
+    if not link.grouped:
+        grid = Pieces.on_units(np.append(0.0, grid.edges), study.outcome.resolution)
     means_and_spreads = [
         pair for column in study.schema.covariates for pair in _mean_and_spread(column)
     ]
     mean, spread = np.array(means_and_spreads, dtype=np.float64).T
     scaling = Scaling(np.arange(mean.size), mean, spread)
     active = np.ones(grid.intervals, dtype=np.bool_)
-    model = study.model
-    return Setting(grid, active, model.censored_interval, LINKS[model.link], scaling)
+    return Setting(grid, active, study.model.censored_interval, link, scaling)
 
 
 def _mean_and_spread(column: CovariateColumn) -> list[tuple[float, float]]:

@@ -32,7 +32,7 @@ def clinical_study() -> Study:
             "stage": {"type": "category", "levels": list(STAGES), "reference": "I"},
             "marker": {"type": "number", "min": 0},
         },
-        grid={"width": 90, "horizon": 1800},
+        grid={"horizon": 1800},
     )
 
 

@@ -118,8 +118,9 @@ class Study(Table):
     def to_dict(self) -> dict[str, Any]:
         """The tables of the study file, defaults filled in, ready for JSON."""
         tables = self.model_dump(mode="json", exclude_none=True)
-        if not tables["attendance"]:
-            del tables["attendance"]
+        for name in ("grid", "attendance"):
+            if not tables[name]:
+                del tables[name]
         coding = {"censored_value": self.schema.censored_value}
         tables["outcome"] = self.outcome.model_copy(update=coding).model_dump(exclude_none=True)
         tables["covariates"] = {entry.pop("name"): entry for entry in tables["covariates"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from fedcox.errors import InputError, WeightsError
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import AbstractArchitecture
+from fedcox.survival.cohort import FloatArray
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
 
 _OWN = ("link", "reading", "width", "slope", "event_weight", "slide_weight", "precision")
 
@@ -34,12 +36,15 @@ def write_trained(path: str | Path, trained: TrainedNetwork) -> None:
         "column_mean": timing.scaling.mean,
         "column_spread": timing.scaling.spread,
     }
-    if timing.grid.ends is not None:
-        arrays["ends"] = timing.grid.ends.astype(np.float64)
+    grid = timing.grid
+    if isinstance(grid, TimeGrid) and grid.ends is not None:
+        arrays["ends"] = grid.ends.astype(np.float64)
+    if isinstance(grid, Pieces):
+        arrays["bounds"] = grid.bounds
     own = {
         "link": trained.link,
         "reading": timing.reading,
-        "width": timing.grid.width,
+        "width": grid.width if isinstance(grid, TimeGrid) else grid.unit,
         "slope": trained.slope,
         "event_weight": setting.event_weight,
         "slide_weight": setting.slide_weight,
@@ -50,7 +55,7 @@ def write_trained(path: str | Path, trained: TrainedNetwork) -> None:
         trained.architecture,
         trained.theta,
         trained.alpha[fitted],
-        timing.grid.edges,
+        grid.edges,
         arrays,
         facts,
     )
@@ -67,10 +72,7 @@ def read_trained(
     try:
         arrays, facts = file.arrays, dict(file.facts)
         fitted = arrays["fitted"] > 0
-        ends = arrays.get("ends")
-        grid = TimeGrid(
-            file.grid_edges, facts["width"], None if ends is None else ends.astype(np.int64)
-        )
+        grid = _grid(file.grid_edges, arrays, facts["width"])
         scaling = Scaling(
             arrays["column"].astype(np.int64), arrays["column_mean"], arrays["column_spread"]
         )
@@ -86,6 +88,14 @@ def read_trained(
         ) from error
     kept = {name: value for name, value in facts.items() if name not in (*_OWN, "versions")}
     return TrainedNetwork(setting, file.theta, alpha, slope, facts=kept)
+
+
+def _grid(edges: FloatArray, arrays: Mapping[str, FloatArray], width: float | None) -> AnyGrid:
+    """Pieces by their bounds and the unit of the record, or intervals by their width."""
+    if "bounds" in arrays:
+        return Pieces(arrays["bounds"], width)
+    ends = arrays.get("ends")
+    return TimeGrid(edges, width, None if ends is None else ends.astype(np.int64))
 
 
 def _setting(

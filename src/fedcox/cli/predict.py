@@ -36,7 +36,8 @@ def predict(
     """Predict survival of new patients: log risk, median time, survival over time.
 
     The file needs the study's covariates and no outcome. A median that the
-    follow-up does not reach stays empty.
+    follow-up does not reach stays empty. With --at, each survival comes with
+    the low and high end of its 95 % band.
 
     Example: fedcox predict run --data new.csv --at 365 --at 730 --out predicted.csv
     """
@@ -63,9 +64,11 @@ def predictions(
     """One row per patient: identifier, log risk, median, survival at the times asked for."""
     import pandas as pd
 
-    curves = fitted.predict_survival(patients)
+    times = list(dict.fromkeys(at)) if at else fitted.interval_ends.tolist()
     if at:
-        curves = _at_times(fitted, curves, list(dict.fromkeys(at)))
+        _check_times(fitted, times)
+    curves = fitted.predict_survival(patients, times)
+    band = fitted.predict_survival_band(patients, times)
     identifier = fitted.study.schema.patient_id
     known = identifier is not None and identifier in patients.columns
     first = patients[identifier] if known else pd.Series(range(1, len(patients) + 1))
@@ -74,7 +77,12 @@ def predictions(
         "log_risk": fitted.predict_log_risk(patients).to_numpy(),
         "median": fitted.predict_median(patients).to_numpy(),
     }
-    columns |= {_survival_name(float(t)): curves[t].to_numpy() for t in curves.columns}
+    for place, time in enumerate(times):
+        name = _survival_name(time)
+        columns[name] = curves.iloc[:, place].to_numpy()
+        if at and band is not None:
+            for bound, side in zip(band, ("low", "high"), strict=True):
+                columns[f"{name}_{side}"] = bound.iloc[:, place].to_numpy()
     return pd.DataFrame(columns)
 
 
@@ -85,21 +93,12 @@ def _survival_name(time: float) -> str:
     return f"survival_{np.format_float_positional(time, trim='-')}"
 
 
-def _at_times(fitted: FittedStudy, curves: pd.DataFrame, at: list[float]) -> pd.DataFrame:
-    """Survival steps at interval ends: the value at the last one reached, one before that."""
-    import numpy as np
-    import pandas as pd
-
+def _check_times(fitted: FittedStudy, times: list[float]) -> None:
     from fedcox.errors import InputError
-    from fedcox.survival.step_function import steps_reached
 
-    ends = fitted.interval_ends
-    beyond = [time for time in at if not 0 <= time <= ends[-1]]
+    beyond = [time for time in times if not 0 <= time <= fitted.horizon * (1 + 1e-9)]
     if beyond:
         raise InputError(
-            f"The fit follows patients up to {ends[-1]:g} {fitted.study.schema.unit}.",
+            f"The fit follows patients up to {fitted.horizon:g} {fitted.study.schema.unit}.",
             [f"--at {time:g} is outside." for time in beyond],
         )
-    values = np.column_stack([np.ones(len(curves)), curves.to_numpy()])
-    position = steps_reached(ends, np.array(at))
-    return pd.DataFrame(values[:, position], index=curves.index, columns=pd.Index(at))

@@ -104,7 +104,7 @@ def _check_closing(grid: TimeGrid, own: TimeGrid) -> None:
 
 def _closing(grid: TimeGrid, own: TimeGrid) -> BoolArray:
     """Which intervals of the life table close one of the setting's."""
-    ends = [] if grid.ends is None else grid.ends
+    ends = np.empty(0) if grid.ends is None else grid.ends
     return np.isin(np.arange(1, own.intervals + 1), ends)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from fedcox.reports.number_text import power_text, ratio_text, short_text
 from fedcox.survival.cohort import FloatArray
+from fedcox.survival.event_pieces import MOST_STEPS, nice_step
 
-MOST_STEPS = 5
 SMALLEST_REACH = math.log(1.02)
 LARGEST_REACH = math.log(100)
 
@@ -57,17 +57,6 @@ class RatioAxis:
         """Per cent of the width from the left, held within the axis."""
         log_ratio = math.log(ratio) if ratio > 0 else -math.inf
         return round(min(100.0, max(0.0, 50 + 50 * log_ratio / self.reach)), 2)
-
-
-def nice_step(span: float, most: int) -> float:
-    """The smallest step of 1, 2, 2.5 or 5 times a power of ten that fits `most` times."""
-    rough = span / most
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(
-        factor * power
-        for factor in (1.0, 2.0, 2.5, 5.0, 10.0, 20.0)
-        if factor * power >= rough * (1 - 1e-9)
-    )
 
 
 def equal_width(ends: FloatArray) -> float | None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.analysis.fitted import CenterRow, FittedStudy
-from fedcox.reports.axis import equal_width, nice_step
+from fedcox.reports.axis import equal_width
 from fedcox.reports.center_choice import choose_centers, known_sizes
 from fedcox.reports.interval_counts import interval_counts
 from fedcox.reports.number_text import count_text, noun_text, short_text
 from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.event_pieces import nice_step
 
 MOST_COLUMNS = 12
 SMALL_CELL = 5
@@ -136,7 +137,7 @@ def heat_map(fitted: FittedStudy) -> HeatMap | None:
     counts = interval_counts(fitted)
     if counts is None:
         return None
-    first, headings = joined_columns(ends)
+    first, headings = joined_columns(ends, instants=bool(fitted.study.grid.times))
     choice = choose_centers(fitted.centers)
     centers = list(choice.shown)
     if choice.rest:
@@ -163,7 +164,9 @@ def heat_map(fitted: FittedStudy) -> HeatMap | None:
     )
 
 
-def joined_columns(ends: FloatArray) -> tuple[IntArray, tuple[str, ...]]:
+def joined_columns(
+    ends: FloatArray, *, instants: bool = True
+) -> tuple[IntArray, tuple[str, ...]]:
     """The first interval of each column, and each column's heading: the time it goes up to.
 
     At most `MOST_COLUMNS` columns. Intervals of one width are joined by the same number, single
@@ -177,6 +180,8 @@ def joined_columns(ends: FloatArray) -> tuple[IntArray, tuple[str, ...]]:
         stretch = np.ceil(ends / step * (1 - 1e-12))
         first = np.append(0, np.flatnonzero(np.diff(stretch)) + 1).astype(np.int64)
         last_ends = step * stretch[first]
+        if not instants:  # only at its own ends is it known how many had the event
+            last_ends = ends[np.append(first[1:] - 1, ends.size - 1)]
     return first, tuple(short_text(float(end)) for end in last_ends)
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.analysis.fitted import FittedStudy
+from fedcox.analysis.fitted import FittedStudy, RiskRow
 from fedcox.reports.axis import Tick, time_tick_marks, time_ticks
 from fedcox.reports.covariate_groups import CovariateGroup, Member, covariate_groups
 from fedcox.reports.interval_counts import IntervalCounts, interval_counts
-from fedcox.reports.number_text import count_text, finite, percent_text, short_text
+from fedcox.reports.number_text import DASH, count_text, finite, percent_text, short_text
 from fedcox.reports.shown_patients import chosen_values, foremost, middle_patient, words
 from fedcox.survival.cohort import FloatArray
-from fedcox.survival.survival_curve import median_time
+from fedcox.survival.step_function import steps_reached
 
 MOST_POINTS = 150
 MOST_CURVES = 8
@@ -26,12 +26,16 @@ FEW_AT_RISK = 10
 
 @dataclass(frozen=True)
 class Curve:
-    """One step curve, its median, and its survival at every tick of the time axis."""
+    """One curve, its 95 % band, its median, and its survival at every tick of the time axis.
+
+    Steps in grouped time, where nothing is known between the ends; smooth otherwise.
+    """
 
     label: str
     path: str
     median: str
     at_ticks: tuple[str, ...]
+    band: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,25 +63,47 @@ class TimeAxis:
 
 
 def time_axis(fitted: FittedStudy) -> TimeAxis:
-    """Ticks from zero to the last interval's end, with patients and events over all centers."""
-    ends = fitted.interval_ends
-    ticks = time_ticks(ends)
-    marks, unit = time_tick_marks(ticks, _last(ends)), fitted.study.schema.unit
+    """Ticks from zero to the horizon, with patients and events over all centers.
+
+    Counts stand at the times at which they are true, and nowhere else.
+    """
+    ticks, last = axis_times(fitted), _last(fitted.interval_ends)
+    marks, unit = time_tick_marks(ticks, last), fitted.study.schema.unit
     counts = interval_counts(fitted)
     if counts is None:
         return TimeAxis(marks, unit)
-    happened = np.cumsum(counts.events)
-    # The interval that begins at a tick, or contains it; none begins at the last end.
-    following = np.searchsorted(ends, ticks, side="right")
+    known = {row.time: row for row in _risk_rows(fitted, counts)}
+    rows = [known.get(tick) for tick in ticks]
     return TimeAxis(
         ticks=marks,
         unit=unit,
-        at_risk=tuple(
-            count_text(float(counts.at_risk[i])) if i < ends.size else "" for i in following
-        ),
-        events=tuple(count_text(int(happened[i - 1])) if i else "0" for i in following),
-        few_from=_few_from(counts, ends),
+        at_risk=tuple("" if row is None else count_text(row.at_risk) for row in rows),
+        events=tuple("" if row is None else count_text(row.events) for row in rows),
+        few_from=_few_from(counts, fitted.interval_ends),
     )
+
+
+def axis_times(fitted: FittedStudy) -> tuple[float, ...]:
+    """Where the axis has its ticks."""
+    if fitted.risk_table:
+        end = fitted.horizon * (1 + 1e-9)
+        return tuple(row.time for row in fitted.risk_table if row.time <= end)
+    return time_ticks(fitted.interval_ends)
+
+
+def _risk_rows(fitted: FittedStudy, counts: IntervalCounts) -> Sequence[RiskRow]:
+    """What is known of grouped time: at zero, and at those ticks where an interval ends."""
+    if not fitted.grouped:
+        return fitted.risk_table
+    ends, happened = fitted.interval_ends, np.cumsum(counts.events)
+    rows = [RiskRow(0.0, fitted.patients or 0, 0)]
+    for tick in time_ticks(ends)[1:]:
+        place = int(np.argmin(np.abs(ends - tick)))
+        if np.isclose(ends[place], tick, rtol=1e-9) and place + 1 < ends.size:
+            at_risk = counts.at_risk[place + 1]
+            if at_risk == round(at_risk) and not fitted.study.grid.times:
+                rows.append(RiskRow(tick, int(at_risk), int(happened[place])))
+    return rows
 
 
 def _few_from(counts: IntervalCounts, ends: FloatArray) -> float | None:
@@ -155,16 +181,59 @@ def _number_panel(fitted: FittedStudy, group: CovariateGroup) -> CurvePanel:
 
 
 def _curve(fitted: FittedStudy, label: str, x: FloatArray) -> Curve:
-    ends, survival = fitted.interval_ends, fitted.survival_at(x)
-    median = finite(float(median_time(survival[None, :], ends)[0]))
-    unit = fitted.study.schema.unit
-    reached = np.searchsorted(ends, time_ticks(ends), side="right")
+    median = finite(float(fitted.median(x[None])[0]))
+    shares = survival_at_times(fitted, x, axis_times(fitted))
+    ends = fitted.interval_ends
+    if fitted.grouped:
+        path, band = step_path(ends, fitted.survival(x[None])[0]), ""
+    else:
+        path, band = _smooth(fitted, x)
     return Curve(
         label=label,
-        path=step_path(ends, survival),
-        median="not reached" if median is None else f"{short_text(median)} {unit}",
-        at_ticks=tuple(percent_text(float(survival[i - 1]) if i else 1.0) for i in reached),
+        path=path,
+        median="not reached" if median is None else _time_text(fitted, median),
+        at_ticks=tuple(DASH if np.isnan(share) else percent_text(share) for share in shares),
+        band=band,
     )
+
+
+def _time_text(fitted: FittedStudy, time: float) -> str:
+    return f"{short_text(time)} {fitted.study.schema.unit}"
+
+
+def survival_at_times(
+    fitted: FittedStudy, x: FloatArray, times: Sequence[float]
+) -> list[float]:
+    """S at these times for one patient; NaN where grouped time does not know it."""
+    if not fitted.grouped:
+        return [float(share) for share in fitted.survival(x[None], times)[0]]
+    ends, survival = fitted.interval_ends, fitted.survival(x[None])[0]
+    shares = []
+    for time in times:
+        place = int(steps_reached(ends, np.array([time]))[0])
+        # Between event times nothing happens; inside an interval something may have.
+        known = place == 0 or np.isclose(ends[place - 1], time) or fitted.study.grid.times
+        share = float(survival[place - 1]) if place else 1.0 if time == 0 else np.nan
+        shares.append(share if known else np.nan)
+    return shares
+
+
+def _smooth(fitted: FittedStudy, x: FloatArray) -> tuple[str, str]:
+    """The curve as a line through many points, and its band as an area."""
+    last = _last(fitted.interval_ends)
+    times = np.linspace(0.0, last, MOST_POINTS + 1)
+    across = np.rint(1000 * times / last)
+    line = _line(across, fitted.survival(x[None], times)[0])
+    bounds = fitted.survival_band(x[None], times)
+    if bounds is None or not all(np.isfinite(bound).all() for bound in bounds):
+        return f"M{line}", ""
+    low, high = (bound[0] for bound in bounds)
+    return f"M{line}", f"M{_line(across, high)}L{_line(across[::-1], low[::-1])}Z"
+
+
+def _line(across: FloatArray, survival: FloatArray) -> str:
+    down = np.rint(1000 * (1 - survival))
+    return "L".join(f"{x:.0f} {y:.0f}" for x, y in zip(across, down, strict=True))
 
 
 def step_path(ends: FloatArray, survival: FloatArray) -> str:

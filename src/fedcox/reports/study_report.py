@@ -68,6 +68,9 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
         "unit": fitted.study.schema.unit,
         "ratio_name": fitted.ratio_name,
         "logit": fitted.link == "logit",
+        "grouped": fitted.grouped,
+        "pieces": noun_text(len(fitted.baseline), "piece"),
+        "time_words": time_words(fitted),
         "state": _state(fitted),
         "rounds": rounds_text(fitted),
         "subtitle": _subtitle(fitted),
@@ -102,10 +105,25 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
 
 
 def _subtitle(fitted: FittedStudy) -> str:
-    link = "complementary log-log" if fitted.link == "cloglog" else "logit"
+    models = {
+        "log": "a proportional-hazards model with a piecewise constant baseline",
+        "cloglog": "a discrete-time Cox model (complementary log-log link)",
+        "logit": "a discrete-time Cox model (logit link)",
+    }
     return (
-        f"{fitted.ratio_name.capitalize()}s from a discrete-time Cox model ({link} link), "
-        f"fitted on {sums_from(fitted)}."
+        f"{fitted.ratio_name.capitalize()}s from {models[fitted.link]}, fitted on "
+        f"{sums_from(fitted)}."
+    )
+
+
+def time_words(fitted: FittedStudy) -> str:
+    """Where times stand that are recorded in whole units; nothing where they are exact."""
+    if fitted.resolution is None:
+        return ""
+    unit = short_text(fitted.resolution)
+    return (
+        f"Times are recorded in steps of {unit} {fitted.study.schema.unit}; each stands at the "
+        "middle of its step, so that events at the same time count as in Efron's method."
     )
 
 
@@ -126,7 +144,7 @@ def _facts(fitted: FittedStudy) -> list[Fact]:
         ),
         Fact(
             count_text(intervals),
-            "interval" if intervals == 1 else "intervals",
+            _interval_noun(fitted, intervals),
             f"up to {short_text(float(fitted.interval_ends[-1]))} {fitted.study.schema.unit}",
         ),
         Fact(
@@ -136,6 +154,11 @@ def _facts(fitted: FittedStudy) -> list[Fact]:
         ),
         _last_fact(fitted),
     ]
+
+
+def _interval_noun(fitted: FittedStudy, number: int) -> str:
+    noun = "interval" if fitted.grouped else "piece of time"
+    return noun if number == 1 else noun.replace("piece", "pieces") + "s" * fitted.grouped
 
 
 def _people(fitted: FittedStudy) -> list[Fact]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.reports.axis import Tick, ValueAxis, nice_step
+from fedcox.reports.axis import Tick, ValueAxis
 from fedcox.reports.number_text import count_text, noun_text, percent_text, short_text
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.event_pieces import nice_step
 
 #: The fewest patients that a bar of real data may describe.
 FEWEST = 5

@@ -6,10 +6,15 @@ pieces are the same however patients are split over centers.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.time_grid import regular_edges
 
+#: At most so many steps of a time axis, and of its table of patients at risk.
+MOST_STEPS = 5
 #: Cells of a public grid are one unit wide up to so many units, then this share of the time.
 _SINGLE_UNITS = 200
 _SHARE = 1.0 / _SINGLE_UNITS
@@ -19,6 +24,36 @@ _UNITS = 20_000
 _FINEST_UNIT = 1e-5
 #: How far a time may lie from a whole number of units, in units.
 _WHOLE = 1e-6
+
+
+def nice_step(span: float, most: int) -> float:
+    """The smallest step of 1, 2, 2.5 or 5 times a power of ten that fits `most` times."""
+    rough = span / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(
+        factor * power
+        for factor in (1.0, 2.0, 2.5, 5.0, 10.0, 20.0)
+        if factor * power >= rough * (1 - 1e-9)
+    )
+
+
+def round_times(horizon: float) -> FloatArray:
+    """Times from zero on at which a table tells how many are at risk, the horizon not passed.
+
+    >>> round_times(1022.0)
+    array([   0.,  250.,  500.,  750., 1000.])
+    """
+    step = nice_step(horizon, MOST_STEPS)
+    return step * np.arange(np.floor(horizon / step * (1 + 1e-9)) + 1)
+
+
+def named_bounds(
+    edges: tuple[float, ...] | None, width: float | None, horizon: float
+) -> FloatArray | None:
+    """The bounds that a study names, from zero on; None where it names none."""
+    if edges is not None:
+        return np.append(0.0, [edge for edge in edges if edge > 0])
+    return None if width is None else np.append(0.0, regular_edges(width, horizon))
 
 
 def public_cells(horizon: float, unit: float | None) -> FloatArray:

@@ -1,16 +1,104 @@
-"""From baseline and log risk to survival: S(t | x) at the interval ends, and the median.
+"""From baseline and log risk to survival: S(t | x), medians, and how sure they are.
 
-A baseline is one `alpha` per interval, the link's value at covariates zero. An interval
-whose hazard is zero for everyone has alpha = -inf, one whose hazard is one has +inf; both
-are exact here, so nobody needs a stand-in such as -28.
+In grouped time a baseline is one `alpha` per interval, the link's value at covariates zero, and
+survival is known at the interval ends. An interval whose hazard is zero for everyone has
+alpha = -inf, one whose hazard is one has +inf; both are exact here, so nobody needs a stand-in
+such as -28. With a hazard that is constant within pieces survival is known at any time up to
+the horizon, and at none beyond.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from fedcox.survival.cohort import FloatArray
+from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.link import AbstractLink
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseHazard:
+    """A baseline hazard that is constant within pieces, at covariates zero.
+
+    bounds      (pieces + 1,) of the pieces; before the first nothing happens
+    hazard      (pieces,) per unit of time, above zero
+    """
+
+    bounds: FloatArray
+    hazard: FloatArray
+
+    @property
+    def steps(self) -> FloatArray:
+        """The cumulative hazard at every bound."""
+        return np.append(0.0, np.cumsum(self.hazard * np.diff(self.bounds)))
+
+    def cumulative(self, times: FloatArray) -> FloatArray:
+        """The hazard summed from zero to each time; NaN beyond the horizon.
+
+        >>> PiecewiseHazard(np.array([0.0, 2.0, 4.0]), np.array([0.1, 0.2])).cumulative(
+        ...     np.array([1.0, 3.0, 5.0])
+        ... )
+        array([0.1, 0.4, nan])
+        """
+        # A horizon of three tenths is 0.30000000000000004 where three tenths are added up.
+        horizon = self.bounds[-1] * (1.0 + 1e-9)
+        inside = np.interp(times, self.bounds, self.steps, left=0.0)
+        return np.where(times <= horizon, inside, np.nan)
+
+    def time_at(self, cumulative: FloatArray) -> FloatArray:
+        """When the cumulative hazard comes to this; NaN where that is beyond the horizon."""
+        steps = self.steps
+        inside = np.interp(cumulative, steps, self.bounds)
+        return np.where(cumulative <= steps[-1], inside, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class CurveError:
+    """What the errors of survival curves come from, at a few values of the cumulative hazard.
+
+    All at mean covariates, with a_k the hazard of piece k and x̄_k the mean, over those at risk
+    in it weighted by their risk, of covariates less their mean over everyone:
+
+    hazard      (points,) Λ = Σ a_k, increasing from zero
+    variance    (points,) Σ a_k² / d_k: that of Λ if the coefficients were known
+    mean        (points, columns) Σ a_k x̄_k
+
+    For x, with q = Λ x − Σ a_k x̄_k, the variance of Λ exp(β·x) is exp(2 β·x) (variance +
+    q' Cov(β) q). Between points it goes along with Λ.
+    """
+
+    hazard: FloatArray
+    variance: FloatArray
+    mean: FloatArray
+
+    @classmethod
+    def of(
+        cls, hazard: FloatArray, weight: FloatArray, mean: FloatArray, last: IntArray
+    ) -> CurveError:
+        """From a_k, d_k and x̄_k by piece, at the end of each piece whose place is in `last`."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = np.where(hazard > 0, hazard**2 / weight, 0.0)
+        sums = [
+            np.cumsum(part, axis=0)[last] for part in (hazard, variance, hazard[:, None] * mean)
+        ]
+        start = np.zeros((1, mean.shape[1]))
+        return cls(
+            np.append(0.0, sums[0]), np.append(0.0, sums[1]), np.vstack([start, sums[2]])
+        )
+
+    def relative(self, hazard: FloatArray, x: FloatArray, covariance: FloatArray) -> FloatArray:
+        """The standard error of log Λ(t | x): (patients, times).
+
+        `hazard` is Λ at mean covariates, (times,); `x` has the covariates less their mean,
+        (patients, columns), and `covariance` is that of their coefficients.
+        """
+        variance = np.interp(hazard, self.hazard, self.variance)
+        mean = np.stack([np.interp(hazard, self.hazard, own) for own in self.mean.T], axis=-1)
+        q = hazard[:, None] * x[:, None, :] - mean  # (patients, times, columns)
+        total = variance + np.einsum("ptj,jk,ptk->pt", q, covariance, q)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.where(hazard > 0, np.sqrt(total) / hazard, 0.0))
 
 
 def interval_hazard(
@@ -46,14 +134,16 @@ def survival(alpha: FloatArray, log_risk: FloatArray, *, link: AbstractLink) -> 
     return curve
 
 
-def median_time(curves: FloatArray, interval_ends: FloatArray) -> FloatArray:
-    """The first interval end with S of one half or less; NaN where the curve stays above.
+def quantile_time(
+    curves: FloatArray, interval_ends: FloatArray, share: float = 0.5
+) -> FloatArray:
+    """The first interval end with S of `share` or less; NaN where the curve stays above.
 
     `curves` is (patients, intervals); the answer is (patients,) in the ends' unit.
     """
     patients, intervals = curves.shape
     if intervals == 0:
         return np.full(patients, np.nan)
-    reached = curves <= 0.5
+    reached = curves <= share
     first = reached.argmax(axis=1)
     return np.where(reached.any(axis=1), interval_ends[first], np.nan)

@@ -87,11 +87,6 @@ class Pieces:
             return cls(bounds)
         return cls(np.unique(np.rint(np.asarray(bounds) / unit)) * unit, unit)
 
-    @classmethod
-    def regular(cls, width: float, horizon: float, unit: float | None = None) -> Pieces:
-        """Pieces of one width up to `horizon`, which closes the last one."""
-        return cls.on_units(np.append(0.0, _regular_edges(width, horizon)), unit)
-
     @property
     def edges(self) -> FloatArray:
         """Where the pieces end."""
@@ -165,7 +160,7 @@ class TimeGrid:
     @classmethod
     def regular(cls, width: float, horizon: float) -> TimeGrid:
         """Intervals of one width up to `horizon`, which closes the last one."""
-        return cls(_regular_edges(width, horizon), width=width)
+        return cls(regular_edges(width, horizon), width=width)
 
     @classmethod
     def at_events(cls, times: FloatArray) -> TimeGrid:
@@ -223,6 +218,13 @@ class TimeGrid:
 AnyGrid = TimeGrid | Pieces
 
 
+def grouped_grid(grid: AnyGrid) -> TimeGrid:
+    """Intervals of grouped time, for what is made for these alone."""
+    if isinstance(grid, Pieces):
+        raise TypeError("This is made for intervals of grouped time; these are pieces.")
+    return grid
+
+
 def _increasing(edges: FloatArray, *, least: int) -> FloatArray:
     """A copy that cannot be written to, checked."""
     edges = np.array(edges, dtype=np.float64)
@@ -235,7 +237,7 @@ def _increasing(edges: FloatArray, *, least: int) -> FloatArray:
     return edges
 
 
-def _regular_edges(width: float, horizon: float) -> FloatArray:
+def regular_edges(width: float, horizon: float) -> FloatArray:
     """Ends of intervals of one width up to `horizon`, which is the last of them."""
     if not (width > 0 and horizon > 0 and np.isfinite(width) and np.isfinite(horizon)):
         raise StudyError("The grid's width and horizon must be positive and finite.")

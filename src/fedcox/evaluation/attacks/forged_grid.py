@@ -21,7 +21,7 @@ from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import IntArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.interval_merging import leavers_within, merged_leavers
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import TimeGrid, grouped_grid
 
 _CLAIMED = 1000  # patients who are said to leave in every interval
 _ALPHA = -2.0
@@ -42,10 +42,11 @@ def coarse_setting(setting: Setting, intervals: int) -> Setting:
 
     No group is small on one or two, so a center that looks at groups alone lets it pass.
     """
-    edges = setting.grid.edges
+    grid = grouped_grid(setting.grid)
+    edges = grid.edges
     chosen = np.unique(np.linspace(-1, edges.size - 1, intervals + 1).astype(int)[1:])
-    width = setting.grid.width
-    ends = None if width is None else _ends(setting.grid)[chosen]
+    width = grid.width
+    ends = None if width is None else _ends(grid)[chosen]
     return forged_setting(setting, TimeGrid(edges[chosen], width, ends), setting.evidence)
 
 
@@ -54,12 +55,13 @@ def counted_again(observer: Observer, setting: Setting) -> Setting:
 
     As it was where there is no evidence, since nobody has to be convinced.
     """
-    if setting.evidence is None or setting.grid.ends is None:
+    ends = grouped_grid(setting.grid).ends
+    if setting.evidence is None or ends is None:
         return setting
-    own = setting.evidence.grid
+    own = grouped_grid(setting.evidence.grid)
     (life,) = observer.life_tables(own).values()
-    last = np.isin(np.arange(1, own.intervals + 1), setting.grid.ends)
-    counted = merged_leavers(life.patients, life.at_risk, life.events, last, setting.reading)
+    last = np.isin(np.arange(1, own.intervals + 1), ends)
+    counted = merged_leavers(life.patients, life.reached, life.events, last, setting.reading)
     return Setting(
         setting.grid,
         setting.active,
@@ -82,7 +84,7 @@ def probe_on_grid(observer: Observer, setting: Setting) -> Iterator[Candidate]:
 
     Their intervals are those of the forged grid, so they are not part of the claim.
     """
-    grid = setting.grid
+    grid = grouped_grid(setting.grid)
     tables = {
         name: LifeTable.of(counts, setting)
         for name, counts in observer.life_tables(grid).items()

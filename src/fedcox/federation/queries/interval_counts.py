@@ -107,11 +107,11 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         )
         events = np.bincount(risk.passed[risk.event], minlength=size).astype(np.float64)
         at_risk = passing + np.bincount(risk.passed, risk.part, minlength=size + 1)[:size]
-        late = cohort.time > self.grid.horizon
+        late = cohort.event & ~risk.event
         return Counts(
             cohort.patients,
+            int(np.count_nonzero(late | (cohort.time > self.grid.horizon))),
             int(np.count_nonzero(late)),
-            int(np.count_nonzero(cohort.event & ~risk.event)),
             reached,
             at_risk + events if self.grid.grouped else at_risk,
             events,

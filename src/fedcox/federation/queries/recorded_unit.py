@@ -63,4 +63,4 @@ class FractionalTimes(AbstractSumQuery[int]):
         return np.array([answer], dtype=np.float64)
 
     def unpack(self, vector: FloatArray) -> int:
-        return round(vector[0])
+        return round(float(vector[0]))
