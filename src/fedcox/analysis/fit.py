@@ -26,7 +26,7 @@ from fedcox.engines.in_process import InProcess
 from fedcox.federation.ledger import LedgerRow
 from fedcox.federation.query import Federation
 from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
-from fedcox.solvers.solver import Problem, Solution, Watcher
+from fedcox.solvers.solver import Beforehand, Problem, Solution, Watcher
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.schur import schur_complement
@@ -114,13 +114,15 @@ def start(plan: Plan, agreement: Agreement) -> Problem:
     alpha = plan.link.intercept(counts.events[active] / counts.at_risk[active])
     # The study's penalty is on the coefficients as given, the solver's on the scaled ones.
     ridge = plan.ridge / setting.scaling.spread**2
+    events = counts.events[active]
     return Problem(
         DiscreteTimeLoss(setting),
         alpha,
         np.zeros(setting.columns),
         ridge,
         counts.patients,
-        float(counts.events[active].sum()),
+        float(events.sum()),
+        None if plan.link.grouped else Beforehand(events, agreement.correlation),
     )
 
 

@@ -48,6 +48,25 @@ class Loss(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Point:
+    """Where the loss is looked at."""
+
+    alpha: FloatArray
+    beta: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Beforehand:
+    """What is known of a model of constant hazards before the first look at its loss.
+
+    `correlation` of the scaled columns, times the events, is about the information on β.
+    """
+
+    events: FloatArray  # (pieces,) in each
+    correlation: FloatArray  # (columns, columns)
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """What to minimise: the summed loss plus ½ Σ ridge_j β_j² on the scaled coefficients.
 
@@ -60,6 +79,7 @@ class Problem:
     ridge: FloatArray  # (columns,)
     patients: int
     events: float
+    beforehand: Beforehand | None = None
 
     def at(
         self, federation: Federation, alpha: FloatArray, beta: FloatArray, detail: Detail
