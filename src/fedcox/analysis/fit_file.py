@@ -211,7 +211,7 @@ def _curve_error(record: Mapping[str, Any] | None) -> CurveError | None:
     if record is None:
         return None
     parts = (np.array(record[key], dtype=np.float64) for key in ("hazard", "variance", "mean"))
-    return CurveError(*parts)
+    return CurveError(*parts, every=record["every"])
 
 
 def _number(value: float | None) -> float:

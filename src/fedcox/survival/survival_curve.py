@@ -63,14 +63,17 @@ class CurveError:
     hazard      (points,) Λ = Σ a_k, increasing from zero
     variance    (points,) Σ a_k² / d_k: that of Λ if the coefficients were known
     mean        (points, columns) Σ a_k x̄_k
+    every       whether every piece ends at a point
 
     For x, with q = Λ x − Σ a_k x̄_k, the variance of Λ exp(β·x) is exp(2 β·x) (variance +
-    q' Cov(β) q). Between points it goes along with Λ.
+    q' Cov(β) q). Between points the mean goes along with Λ, and so does the variance where
+    there are pieces between them; within one piece it goes along with the square.
     """
 
     hazard: FloatArray
     variance: FloatArray
     mean: FloatArray
+    every: bool
 
     @classmethod
     def of(
@@ -84,7 +87,10 @@ class CurveError:
         ]
         start = np.zeros((1, mean.shape[1]))
         return cls(
-            np.append(0.0, sums[0]), np.append(0.0, sums[1]), np.vstack([start, sums[2]])
+            np.append(0.0, sums[0]),
+            np.append(0.0, sums[1]),
+            np.vstack([start, sums[2]]),
+            last.size == hazard.size,
         )
 
     def relative(self, hazard: FloatArray, x: FloatArray, covariance: FloatArray) -> FloatArray:
@@ -93,7 +99,10 @@ class CurveError:
         `hazard` is Λ at mean covariates, (times,); `x` has the covariates less their mean,
         (patients, columns), and `covariance` is that of their coefficients.
         """
-        variance = np.interp(hazard, self.hazard, self.variance)
+        place = np.interp(hazard, self.hazard, np.arange(self.hazard.size))
+        share = place - np.floor(place)
+        square = np.floor(place) + (share**2 if self.every else share)
+        variance = np.interp(square, np.arange(self.hazard.size), self.variance)
         mean = np.stack([np.interp(hazard, self.hazard, own) for own in self.mean.T], axis=-1)
         q = hazard[:, None] * x[:, None, :] - mean  # (patients, times, columns)
         total = variance + np.einsum("ptj,jk,ptk->pt", q, covariance, q)
