@@ -97,7 +97,7 @@ def _at_times(fitted: FittedStudy, curves: pd.DataFrame, at: list[float]) -> pd.
     beyond = [time for time in at if not 0 <= time <= ends[-1]]
     if beyond:
         raise InputError(
-            f"The fit follows patients up to {ends[-1]:g} {fitted.study.schema.unit}.",
+            f"The fit follows patients up to {ends[-1]:g} {fitted.study.schema.time_unit}.",
             [f"--at {time:g} is outside." for time in beyond],
         )
     values = np.column_stack([np.ones(len(curves)), curves.to_numpy()])

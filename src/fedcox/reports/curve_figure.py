@@ -62,7 +62,7 @@ def time_axis(fitted: FittedStudy) -> TimeAxis:
     """Ticks from zero to the last interval's end, with patients and events over all centers."""
     ends = fitted.interval_ends
     ticks = time_ticks(ends)
-    marks, unit = time_tick_marks(ticks, _last(ends)), fitted.study.schema.unit
+    marks, unit = time_tick_marks(ticks, _last(ends)), fitted.study.schema.time_unit
     counts = interval_counts(fitted)
     if counts is None:
         return TimeAxis(marks, unit)
@@ -157,7 +157,7 @@ def _number_panel(fitted: FittedStudy, group: CovariateGroup) -> CurvePanel:
 def _curve(fitted: FittedStudy, label: str, x: FloatArray) -> Curve:
     ends, survival = fitted.interval_ends, fitted.survival_at(x)
     median = finite(float(median_time(survival[None, :], ends)[0]))
-    unit = fitted.study.schema.unit
+    unit = fitted.study.schema.time_unit
     reached = np.searchsorted(ends, time_ticks(ends), side="right")
     return Curve(
         label=label,

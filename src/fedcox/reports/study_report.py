@@ -65,7 +65,7 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
     ledger = ledger_table(fitted)
     return {
         "study": fitted.study,
-        "unit": fitted.study.schema.unit,
+        "unit": fitted.study.schema.time_unit,
         "ratio_name": fitted.ratio_name,
         "logit": fitted.link == "logit",
         "state": _state(fitted),
@@ -119,6 +119,7 @@ def _state(fitted: FittedStudy) -> str:
 def _facts(fitted: FittedStudy) -> list[Fact]:
     centers, intervals = len(fitted.centers), len(fitted.baseline)
     estimated = sum(row.coef is not None for row in fitted.coefficients)
+    end = short_text(float(fitted.interval_ends[-1]))
     return [
         *_people(fitted),
         Fact(
@@ -127,7 +128,7 @@ def _facts(fitted: FittedStudy) -> list[Fact]:
         Fact(
             count_text(intervals),
             "interval" if intervals == 1 else "intervals",
-            f"up to {short_text(float(fitted.interval_ends[-1]))} {fitted.study.schema.unit}",
+            f"up to {end} {fitted.study.schema.time_unit}",
         ),
         Fact(
             count_text(estimated),
