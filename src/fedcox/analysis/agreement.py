@@ -42,6 +42,7 @@ class Agreement:
     constant: BoolArray  # (columns,)
     aliased: BoolArray  # (columns,)
     correlation: FloatArray  # (kept columns, kept columns)
+    filled: FloatArray  # (columns,) cells without a value, over all centers
 
 
 def agree(plan: Plan, federation: Federation) -> Agreement:
@@ -82,6 +83,7 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         scale.constant,
         scale.aliased,
         scale.correlation,
+        sums.patients - sums.present,
     )
 
 
