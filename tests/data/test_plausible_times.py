@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fedcox.analysis.study import Study
 from fedcox.data.cohort_file import read_cohort
 from fedcox.data.encoding import LoadedCohort, cohort_from_frame, cohorts_by_center
-from fedcox.data.plausible_times import years
+from fedcox.data.plausible_times import in_a_year
 from fedcox.data.schema import CohortSchema, NumberColumn
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError, DoubtfulTimesWarning
@@ -121,7 +121,7 @@ def test_more_than_a_lifetime_in_the_stated_unit_is_refused(unit: str, longest: 
 @pytest.mark.parametrize("unit", [None, "cycles", "units of time"])
 def test_an_unknown_unit_has_no_lifetime(unit: str | None) -> None:
     assert load([100.0, 2_000.0, 5e6], unit=unit).cohort.patients == 3
-    assert years(unit) is None
+    assert in_a_year(unit) is None
 
 
 # Dates

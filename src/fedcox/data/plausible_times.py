@@ -32,9 +32,9 @@ _OVERRIDE = "where these are times, give a max that allows them in the study's [
 def check_times(faults: TableFaults, schema: CohortSchema, time: FloatArray) -> None:
     """Note every time that cannot be one, and doubts about those that hardly can."""
     _check_thousands(faults, schema, time)
-    believed = time <= (-np.inf if schema.longest is None else schema.longest)
-    written = written_dates(time) & ~believed
-    serial = spreadsheet_dates(time, schema.unit) & ~believed
+    beyond = ~(time <= (-np.inf if schema.longest is None else schema.longest))
+    written = written_dates(time) & beyond
+    serial = spreadsheet_dates(time, schema.unit) & beyond
     if _most(written, time) or _far_from_others(written, time):
         _add_dates(faults, schema, written, "as yyyymmdd")
     elif _most(serial, time):
@@ -44,10 +44,10 @@ def check_times(faults: TableFaults, schema: CohortSchema, time: FloatArray) -> 
         _doubt_day_numbers(faults, schema, time, serial)
 
 
-def years(unit: str | None) -> float | None:
+def in_a_year(unit: str | None) -> float | None:
     """How many of this unit are a year; None for a unit nobody named or nobody knows.
 
-    >>> years("days"), years("Year"), years("cycles")
+    >>> in_a_year("days"), in_a_year("Year"), in_a_year("cycles")
     (365.25, 1.0, None)
     """
     return _IN_A_YEAR.get((unit or "").strip().lower().removesuffix("s"))
@@ -69,7 +69,7 @@ def spreadsheet_dates(time: FloatArray, unit: str | None) -> BoolArray:
 
     In days these are dates since 2000. An older date is no longer than a long life.
     """
-    year = years(unit)
+    year = in_a_year(unit)
     if year is None:
         return np.zeros(time.size, dtype=np.bool_)
     first, last = _SERIALS
@@ -98,7 +98,7 @@ def dotted_thousands(time: FloatArray, column: Column) -> BoolArray:
     texts = [text for text in distinct_values(column).texts if is_number(text)]
     decimals = [len(text.partition(".")[2]) for text in texts if float(text) % 1]
     three = sum(number == 3 for number in decimals)
-    return dotted if max(decimals) == 3 and 2 * three >= len(decimals) else nobody
+    return dotted if max(decimals, default=0) == 3 and 2 * three >= len(decimals) else nobody
 
 
 def _most(rows: BoolArray, time: FloatArray) -> bool:
@@ -124,7 +124,7 @@ def _add_dates(faults: TableFaults, schema: CohortSchema, rows: BoolArray, how: 
 
 
 def _check_lifetime(faults: TableFaults, schema: CohortSchema, time: FloatArray) -> None:
-    year = years(schema.unit)
+    year = in_a_year(schema.unit)
     if year is None:
         return
     what = f"a follow-up time of more than {LIFETIME:g} years, counted in {schema.unit}"
@@ -144,7 +144,7 @@ def _doubt_day_numbers(
     """Possible, as where age is the time, but rather these are days of a calendar."""
     known = time[np.isfinite(time)]
     first, last = _DAY_NUMBERS
-    unit_of_days = schema.unit is None or years(schema.unit) == _IN_A_YEAR["day"]
+    unit_of_days = schema.unit is None or in_a_year(schema.unit) == _IN_A_YEAR["day"]
     within = known.size >= SMALL_CELL and bool(((known >= first) & (known <= last)).all())
     if unit_of_days and within:
         what = (
