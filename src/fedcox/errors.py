@@ -27,6 +27,8 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── NotConvergedWarning      the solver stopped before the optimum
 ├── ApproximateSolverWarning the solver ends near the pooled optimum, not at it
 ├── MissingCenterWarning     patients left out because they name no center
+├── DoubtfulTimesWarning     follow-up times that may rather be dates
+├── FilledCellsWarning       missing values that the mean of all centers stands for
 ├── LostCentersWarning       centers that stopped answering, and are not in the result
 ├── NoiseWarning             noise for privacy as large as the effects that are looked for
 └── LargeDeltaWarning        a delta at which the promise to one patient means little
@@ -155,6 +157,14 @@ class ApproximateSolverWarning(FedcoxWarning):
 
 class MissingCenterWarning(FedcoxWarning):
     """Patients of a common table who name no center and were left out."""
+
+
+class DoubtfulTimesWarning(FedcoxWarning):
+    """Follow-up times that may rather be dates, counted in days."""
+
+
+class FilledCellsWarning(FedcoxWarning):
+    """Covariates without a value, which the mean over all centers stands for."""
 
 
 class LostCentersWarning(FedcoxWarning):

@@ -94,7 +94,10 @@ def test_the_fit_is_the_poisson_glm_on_the_split_rows(
     np.testing.assert_allclose(fitted.summary["se(coef)"], se, rtol=1e-8)
     assert fitted.covariance is not None
     np.testing.assert_allclose(
-        fitted.covariance, glm.cov_params()[pieces:, pieces:], rtol=1e-7, atol=1e-8 * se.min() ** 2
+        fitted.covariance,
+        glm.cov_params()[pieces:, pieces:],
+        rtol=1e-7,
+        atol=1e-8 * se.min() ** 2,
     )
     at_mean = np.array([row.alpha for row in fitted.baseline]) + coef @ x.mean(axis=0)
     np.testing.assert_allclose(at_mean, glm.params[:pieces], rtol=0, atol=1e-7)
@@ -201,5 +204,7 @@ def _nobody() -> Center:
 
 
 def _three(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, pd.DataFrame]:
-    parts = np.array_split(rng.permutation(len(table)), sorted(1 + rng.choice(118, 2, replace=False)))
+    parts = np.array_split(
+        rng.permutation(len(table)), sorted(1 + rng.choice(118, 2, replace=False))
+    )
     return {f"hospital {k}": table.iloc[part] for k, part in enumerate(parts)}

@@ -60,6 +60,7 @@ class Agreement:
     correlation: FloatArray  # (kept columns, kept columns)
     cells: int  # intervals before any were joined
     risk_table: tuple[RiskRow, ...]  # at round times; empty for grouped time
+    filled: FloatArray  # (columns,) cells without a value, over all centers
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +156,7 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         scale.correlation,
         time.cells,
         time.risk_table,
+        sums.patients - sums.present,
     )
 
 

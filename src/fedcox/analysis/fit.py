@@ -18,7 +18,7 @@ from fedcox.analysis.fitted import (
     RoundRow,
 )
 from fedcox.analysis.inference import Inference, coefficient_rows, infer, likelihood_ratio
-from fedcox.analysis.notices import lost_centers, notices
+from fedcox.analysis.notices import filled_cells, lost_centers, notices
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
 from fedcox.analysis.versions import versions
@@ -175,7 +175,11 @@ def fit(
         federation = _masked(study, federation)
     found = estimate(Plan.of(study), federation, watch)
     agreement, plan = found.agreement, found.plan
-    told = (*lost_centers(found.lost), *notices(plan, agreement, found.solution))
+    told = (
+        *lost_centers(found.lost),
+        *filled_cells(study.schema, agreement),
+        *notices(plan, agreement, found.solution),
+    )
     _warn(told)
     density = _log_density(agreement)
     null = density - plan.link.null_loss(
@@ -254,11 +258,9 @@ def _warn(told: tuple[Notice, ...]) -> None:
 def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRow, ...]:
     if agreement.by_center is None:
         return tuple(CenterRow(name) for name in federation.names)
-    dropped = (
-        {center.name: dict(center.dropped) for center in federation.centers}
-        if isinstance(federation, InProcess)
-        else {}
-    )
+    centers = federation.centers if isinstance(federation, InProcess) else ()
+    dropped = {center.name: dict(center.dropped) for center in centers}
+    filled = {center.name: dict(center.filled) for center in centers}
     shown = agreement.setting.grid.intervals <= _INTERVALS_PER_CENTER
     return tuple(
         CenterRow(
@@ -268,6 +270,7 @@ def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRo
             dropped.get(name, {}),
             counts.reached.tolist() if shown else None,
             counts.events.astype(int).tolist() if shown else None,
+            filled.get(name, {}),
         )
         for name, counts in agreement.by_center.items()
     )

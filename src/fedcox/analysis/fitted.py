@@ -85,6 +85,7 @@ class CenterRow:
     dropped: Mapping[str, int] = field(default_factory=dict)
     interval_at_risk: Sequence[float] | None = None
     interval_events: Sequence[float] | None = None
+    filled: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

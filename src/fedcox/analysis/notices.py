@@ -9,7 +9,8 @@ import numpy as np
 from fedcox.analysis.agreement import Agreement
 from fedcox.analysis.fitted import Notice
 from fedcox.analysis.plan import Plan
-from fedcox.data.wording import counted
+from fedcox.data.schema import CohortSchema
+from fedcox.data.wording import counted, listed
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.solver import Solution
 
@@ -45,6 +46,30 @@ def lost_centers(names: Sequence[str], *, done_again: bool = True) -> list[Notic
         "of epsilon is not got back by starting again."
     )
     return [Notice("LostCentersWarning", f"{', '.join(names)} stopped answering. {result}")]
+
+
+def filled_cells(schema: CohortSchema, agreement: Agreement) -> list[Notice]:
+    """Cells that the mean stands for, over all centers, by column of the files."""
+    counts = {
+        name: round(float(agreement.filled[place]))
+        for name, place in schema.first_encoded.items()
+    }
+    columns = [
+        f"{counted(count, 'cell')} of column '{name}'"
+        for name, count in counts.items()
+        if count
+    ]
+    if not columns:
+        return []
+    more = len(columns) - _NAMES_SHOWN
+    shown = [*columns[:_NAMES_SHOWN], *([f"cells of {more} more columns"] if more > 0 else [])]
+    return [
+        Notice(
+            "FilledCellsWarning",
+            f"Filled with the mean over all centers, for want of a value: {listed(shown)}. "
+            "Standard errors take these cells for measured.",
+        )
+    ]
 
 
 def absent_centers(names: Sequence[str]) -> list[Notice]:
