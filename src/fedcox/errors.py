@@ -143,6 +143,18 @@ class EventsOnlyIntervalsWarning(FedcoxWarning):
     """Intervals in which everyone at risk has the event: the hazard there is one."""
 
 
+class JoinedIntervalsWarning(FedcoxWarning):
+    """Intervals that were joined with their neighbours: for want of events, or of patients."""
+
+
+class CoarseTimeWarning(FedcoxWarning):
+    """Grouped time with intervals so wide that the ratios may be far from Cox's."""
+
+
+class LateEventsWarning(FedcoxWarning):
+    """Events after the horizon, which count as if they had not happened."""
+
+
 class SeparationWarning(FedcoxWarning):
     """A coefficient that improves the likelihood without bound."""
 

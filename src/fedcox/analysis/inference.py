@@ -73,11 +73,12 @@ def _curve_error(agreement: Agreement, solution: Solution) -> CurveError:
     mean = information.cross / information.alpha[:, None] * agreement.setting.scaling.spread
     last = np.arange(solution.alpha.size)
     if last.size > _CURVE_POINTS:
-        events = agreement.counts.events
+        events = agreement.counts.events[agreement.setting.active]
         last = cut_by_events(events, most=_CURVE_POINTS, least=_CURVE_EVENTS)[1:] - 1
     whole = CurveError.of(np.exp(solution.alpha), information.alpha, mean, last)
-    parts = (_rounded(part) for part in (whole.hazard, whole.variance, whole.mean))
-    return CurveError(*parts, every=whole.every)
+    return CurveError(
+        _rounded(whole.hazard), _rounded(whole.variance), _rounded(whole.mean), whole.every
+    )
 
 
 def _rounded(values: FloatArray) -> FloatArray:

@@ -120,10 +120,10 @@ def time_words(fitted: FittedStudy) -> str:
     """Where times stand that are recorded in whole units; nothing where they are exact."""
     if fitted.resolution is None:
         return ""
-    unit = short_text(fitted.resolution)
+    step = f"{short_text(fitted.resolution)} {fitted.study.schema.time_unit}"
     return (
-        f"Times are recorded in steps of {unit} {fitted.study.schema.time_unit}; each stands at the "
-        "middle of its step, so that events at the same time count as in Efron's method."
+        f"Times are recorded in steps of {step}; each stands at the middle of its step, so "
+        "that events at the same time count as in Efron's method."
     )
 
 

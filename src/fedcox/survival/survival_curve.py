@@ -21,8 +21,8 @@ from fedcox.survival.link import AbstractLink
 class PiecewiseHazard:
     """A baseline hazard that is constant within pieces, at covariates zero.
 
-    bounds      (pieces + 1,) of the pieces; before the first nothing happens
-    hazard      (pieces,) per unit of time, above zero
+    bounds      (pieces + 1,) of the pieces, from zero on
+    hazard      (pieces,) per unit of time, zero where there was no event
     """
 
     bounds: FloatArray
@@ -43,14 +43,18 @@ class PiecewiseHazard:
         """
         # A horizon of three tenths is 0.30000000000000004 where three tenths are added up.
         horizon = self.bounds[-1] * (1.0 + 1e-9)
-        inside = np.interp(times, self.bounds, self.steps, left=0.0)
+        inside = np.interp(times, self.bounds, self.steps)
         return np.where(times <= horizon, inside, np.nan)
 
     def time_at(self, cumulative: FloatArray) -> FloatArray:
         """When the cumulative hazard comes to this; NaN where that is beyond the horizon."""
         steps = self.steps
-        inside = np.interp(cumulative, steps, self.bounds)
-        return np.where(cumulative <= steps[-1], inside, np.nan)
+        # The first bound at which it is reached: in the piece before it something happens.
+        piece = np.clip(np.searchsorted(steps, cumulative) - 1, 0, self.hazard.size - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            time = self.bounds[piece] + (cumulative - steps[piece]) / self.hazard[piece]
+        time = np.where(cumulative <= steps[-1], time, np.nan)
+        return np.where(cumulative <= 0, 0.0, time)
 
 
 @dataclass(frozen=True, eq=False)
