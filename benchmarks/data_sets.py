@@ -92,6 +92,10 @@ class RealCohort:
         shares = np.arange(1, 10) / 10
         return np.unique(np.quantile(self.time, shares, method="inverted_cdf"))
 
+    @property
+    def longest(self) -> float:
+        return float(self.time.max())
+
     def rescaled(self, factor: float) -> RealCohort:
         return replace(self, time=self.time * factor)
 

@@ -132,7 +132,8 @@ def fedcox_fit(
     **study: Any,
 ) -> Estimate:
     """Fit the same patients by fedcox; `study` holds further tables of the study file."""
-    outcome: dict[str, Any] = {"time": "time", "event": "event", "unit": patients.data.unit}
+    # No unit, and a limit that allows all: the same times are tried in other units too.
+    outcome: dict[str, Any] = {"time": "time", "event": "event", "max": patients.longest}
     if resolution is not None:
         outcome["resolution"] = resolution
     plan = fedcox.Study(outcome=outcome, covariates=list(patients.covariates), **study)
