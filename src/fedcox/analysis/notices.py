@@ -189,8 +189,8 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
         joined = agreement.cells - agreement.setting.grid.intervals
         yield Notice(
             "JoinedIntervalsWarning",
-            f"{joined} of {agreement.cells} pieces had no event and were joined with a "
-            "neighbour, since nothing could be told of their hazard.",
+            f"{joined} of {agreement.cells} pieces had no event, or fewer than may be seen, "
+            "and were joined with a neighbour. Time at risk stays exact.",
         )
     yield from _late(agreement)
 
