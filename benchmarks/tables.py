@@ -33,7 +33,7 @@ class Table:
             screen.add_row(*row)
         console.print(screen)
         for note in self.notes:
-            console.print(f"  {note}", highlight=False)
+            console.print(f"  {note}", highlight=False, markup=False)
 
     def markdown(self) -> str:
         rule = ["---"] + ["---:"] * (len(self.header) - 1)

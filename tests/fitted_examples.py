@@ -269,6 +269,8 @@ def fitted_study(
         patients=int(sizes.sum()),
         events=int(events.sum()),
         edges=ends,
+        resolution=None,
+        every_event_time=False,
         link=link,
         ratio_name="hazard ratio" if link == "cloglog" else "hazard odds ratio",
         coefficients=coefficients,

@@ -8,7 +8,7 @@ from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 
-LINK_NAMES = tuple(LINKS)
+LINK_NAMES = tuple(name for name, link in LINKS.items() if link.grouped)
 READINGS: tuple[CensoredInterval, ...] = ("include", "exclude", "half")
 
 

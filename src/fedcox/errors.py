@@ -27,6 +27,8 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── NotConvergedWarning      the solver stopped before the optimum
 ├── ApproximateSolverWarning the solver ends near the pooled optimum, not at it
 ├── MissingCenterWarning     patients left out because they name no center
+├── DoubtfulTimesWarning     follow-up times that may rather be dates
+├── FilledCellsWarning       missing values that the mean of all centers stands for
 ├── LostCentersWarning       centers that stopped answering, and are not in the result
 ├── NoiseWarning             noise for privacy as large as the effects that are looked for
 └── LargeDeltaWarning        a delta at which the promise to one patient means little
@@ -141,6 +143,18 @@ class EventsOnlyIntervalsWarning(FedcoxWarning):
     """Intervals in which everyone at risk has the event: the hazard there is one."""
 
 
+class JoinedIntervalsWarning(FedcoxWarning):
+    """Intervals that were joined with their neighbours: for want of events, or of patients."""
+
+
+class CoarseTimeWarning(FedcoxWarning):
+    """Grouped time with intervals so wide that the ratios may be far from Cox's."""
+
+
+class LateEventsWarning(FedcoxWarning):
+    """Events after the horizon, which count as if they had not happened."""
+
+
 class SeparationWarning(FedcoxWarning):
     """A coefficient that improves the likelihood without bound."""
 
@@ -155,6 +169,14 @@ class ApproximateSolverWarning(FedcoxWarning):
 
 class MissingCenterWarning(FedcoxWarning):
     """Patients of a common table who name no center and were left out."""
+
+
+class DoubtfulTimesWarning(FedcoxWarning):
+    """Follow-up times that may rather be dates, counted in days."""
+
+
+class FilledCellsWarning(FedcoxWarning):
+    """Covariates without a value, which the mean over all centers stands for."""
 
 
 class LostCentersWarning(FedcoxWarning):

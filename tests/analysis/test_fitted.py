@@ -146,7 +146,7 @@ def test_the_baseline_patient_has_the_baseline_survival() -> None:
     fitted = examples.lung()
     hazard = np.array([row.hazard for row in fitted.baseline])
     np.testing.assert_allclose(
-        fitted.survival_at(np.zeros(6)), np.cumprod(1 - hazard), rtol=1e-12
+        fitted.survival(np.atleast_2d(np.zeros(6)))[0], np.cumprod(1 - hazard), rtol=1e-12
     )
 
 
@@ -164,7 +164,9 @@ def test_survival_of_new_patients_falls_over_the_interval_ends() -> None:
     np.testing.assert_array_equal(curves.columns, fitted.interval_ends)
     assert (curves.diff(axis=1).iloc[:, 1:] <= 0).all(axis=None)
     np.testing.assert_allclose(
-        curves.loc["p"], fitted.survival_at(np.array([62.4, 0, 0, 0, 0, 0])), rtol=1e-12
+        curves.loc["p"],
+        fitted.survival(np.atleast_2d(np.array([62.4, 0, 0, 0, 0, 0])))[0],
+        rtol=1e-12,
     )
 
 
@@ -180,7 +182,9 @@ def test_an_aliased_column_contributes_nothing_even_where_it_is_missing() -> Non
     fitted = examples.wide()
     x = np.zeros(60)
     x[3] = x[4] = np.nan
-    np.testing.assert_array_equal(fitted.survival_at(x), fitted.survival_at(np.zeros(60)))
+    np.testing.assert_array_equal(
+        fitted.survival(np.atleast_2d(x))[0], fitted.survival(np.atleast_2d(np.zeros(60)))[0]
+    )
 
 
 def test_missing_values_take_the_mean_only_if_the_study_says_so() -> None:
@@ -196,6 +200,6 @@ def test_missing_values_take_the_mean_only_if_the_study_says_so() -> None:
 
 
 def test_fixed_hazards_are_kept_for_every_patient() -> None:
-    curve = examples.separated().survival_at(np.zeros(2))
+    curve = examples.separated().survival(np.atleast_2d(np.zeros(2)))[0]
     assert curve[0] == 1.0
     assert curve[2] == 0.0

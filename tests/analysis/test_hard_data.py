@@ -24,6 +24,7 @@ from fedcox.errors import (
     EmptyIntervalsWarning,
     EventsOnlyIntervalsWarning,
     FedcoxWarning,
+    FilledCellsWarning,
     NotConvergedWarning,
     SeparationWarning,
 )
@@ -516,6 +517,22 @@ def test_missing_mean_is_the_fit_with_the_mean_over_all_centers() -> None:
     assert_same(ours, filled, ["a", "b"])
     assert ours.concordance == pytest.approx(filled.concordance or 0, abs=1e-12)
     assert ours.coefficients[0].mean == pytest.approx(frame["a"].mean())
+
+
+def test_cells_filled_with_the_mean_are_counted_by_column_and_center() -> None:
+    frame = table()
+    frame.loc[::9, "a"] = np.nan
+    frame.loc[:30, "b"] = np.nan
+    ours = run(frame.assign(center=np.arange(240) // 80), center="center", missing="mean")
+    assert [dict(row.filled) for row in ours.centers] == [
+        {"a": 9, "b": 31},
+        {"a": 9},
+        {"a": 9},
+    ]
+    note = told(ours, FilledCellsWarning)
+    assert "27 cells of column 'a' and 31 cells of column 'b'" in note
+    assert not told(run(table(), missing="mean"), FilledCellsWarning)
+    assert not told(run(frame, missing="drop"), FilledCellsWarning)
 
 
 # Not there yet

@@ -67,6 +67,7 @@ class Watched:
     asked: list[list[AbstractQuery[Any]]] = field(default_factory=list)
     rounds: list[RoundRecord] = field(default_factory=list)
     shows_centers: bool = False
+    in_one_process: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

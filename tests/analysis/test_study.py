@@ -109,6 +109,7 @@ def test_the_design_example_gives_its_schema() -> None:
         event="status",
         covariates=(NumberColumn("age", 0, 120), CategoryColumn("sex", ("1", "2"), "1")),
         event_value=2,
+        unit="days",
     )
     assert study.schema.encoded_names == ("age", "sex_2")
     assert study.source == LUNG
@@ -123,7 +124,6 @@ def test_defaults_are_the_documented_ones() -> None:
             "event": "died",
             "event_value": 1,
             "censored_value": 0,
-            "unit": "days",
             "zero_times": "refuse",
         },
         "covariates": {"age": {"type": "number"}, "ph.ecog": {"type": "number"}},
@@ -207,6 +207,7 @@ def test_the_reference_page_names_every_key() -> None:
             "solver": {"method": "adam", "batch_size": 10},
         },
         {**SHORT, "outcome": {"time": "t", "event": "e", "event_value": False}},
+        {**SHORT, "outcome": {"time": "t", "event": "e", "unit": "h", "min": 0.5, "max": 9}},
     ],
 )
 def test_a_study_survives_toml_and_json(tables: dict[str, Any]) -> None:
@@ -244,6 +245,26 @@ def test_without_a_coding_the_event_column_is_zero_and_one() -> None:
     assert Study(**SHORT).schema.censored_value == 0
     explicit = Study(**{**SHORT, "outcome": {"time": "t", "event": "e", "event_value": 1}})
     assert explicit.schema.censored_value is None
+
+
+def test_a_unit_that_nobody_gave_is_not_days() -> None:
+    assert Study(**SHORT).schema.unit is None
+    assert Study(**SHORT).schema.time_unit == "units of time"
+    weeks = Study(**{**SHORT, "outcome": {"time": "t", "event": "e", "unit": "weeks"}})
+    assert weeks.schema.time_unit == "weeks"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "fault"),
+    [
+        ({"min": 10, "max": 5}, "[outcome]: min = 10 lies above max = 5."),
+        ({"min": -1}, "[outcome] min: found -1; a number of at least 0 is needed."),
+        ({"max": 0}, "[outcome] max: found 0; a number above 0 is needed."),
+        ({"max": "5"}, '[outcome] max: found "5"; a number is needed.'),
+    ],
+)
+def test_a_range_of_times_that_cannot_be_is_refused(bounds: dict[str, Any], fault: str) -> None:
+    assert the_fault(outcome={"time": "days", "event": "died", **bounds}) == fault
 
 
 def test_levels_may_be_written_as_numbers() -> None:

@@ -58,6 +58,7 @@ def test_a_good_file_is_shown_in_counts(
     shown = capsys.readouterr().out
     assert "39 patients, 38 events." in shown
     assert "1 left out, as the study says: zero follow-up time." in shown
+    assert "3 cells of column 'age' to be filled with the mean, as the study says." in shown
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()]
     assert ["age", "number", "3", ""] in rows
     assert ["stage", "category", "0", "I: 27, II: 10, III: <5"] in rows
@@ -106,3 +107,30 @@ def test_a_faulty_study_is_told_before_the_file_is_read(study: Path, tmp_path: P
     study.write_text("[grd]")
     with pytest.raises(StudyError):
         check(study, tmp_path / "absent.csv")
+
+
+def test_a_study_without_a_unit_is_asked_for_it(
+    study: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(study, data)
+    shown = capsys.readouterr().out
+    assert "should have unit" in " ".join(shown.split())
+    assert "follow-up (units of time)" in shown
+    study.write_text(STUDY.replace("zero_times", 'unit = "weeks"\nzero_times'))
+    check(study, data)
+    shown = capsys.readouterr().out
+    assert "should have unit" not in " ".join(shown.split())
+    assert "follow-up (weeks)" in shown
+
+
+def test_times_that_may_be_dates_are_remarked_on_and_no_fault(
+    study: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(data)
+    frame["days"] += 13_717
+    frame.to_csv(data, index=False)
+    check(study, data)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "40 patients" in shown
+    assert "nobody has a time below 10,000" in shown
+    assert "13717" not in shown

@@ -313,3 +313,37 @@ def test_many_centers_and_a_fine_grid_fit_too(files: Files, fedcox: Run) -> None
     record = strict_json(files.run / "fit.json")
     assert len(record["centers"]) == 90
     assert len(record["baseline"]) == len(set(table.loc[table["died"] == 1, "days"]))
+
+
+def test_times_that_may_be_dates_are_a_warning_of_the_run(files: Files, fedcox: Run) -> None:
+    files.study.write_text(STUDY.replace('unit = "days"\n', ""), encoding="utf-8")
+    frame = invented()
+    frame["days"] += 13_717
+    frame.to_csv(files.data, index=False)
+    ended = fedcox(*files.words())
+    assert ended.status == 0
+    assert "Times that may be dates" in ended.out
+    (row, *_) = strict_json(files.run / "fit.json")["warnings"]
+    assert row["name"] == "DoubtfulTimesWarning"
+    assert "units of time" in (files.run / "report.html").read_text(encoding="utf-8")
+
+
+def test_filled_cells_are_in_fit_json_by_center_and_column(files: Files, fedcox: Run) -> None:
+    files.study.write_text(STUDY + '[model]\nmissing = "mean"\n', encoding="utf-8")
+    frame = invented().astype({"age": object, "stage": object})
+    frame.loc[[0, 3, 4], "age"] = None
+    frame.loc[[4], "stage"] = None
+    frame.to_csv(files.data, index=False)
+    ended = fedcox(*files.words())
+    assert ended.status == 0
+    assert "4 cells without a value filled with the mean" in ended.out
+    record = strict_json(files.run / "fit.json")
+    assert [row["filled"] for row in record["centers"]] == [
+        {"age": 2},
+        {"age": 1, "stage": 1},
+        {},
+    ]
+    (row, *_) = record["warnings"]
+    assert row["name"] == "FilledCellsWarning"
+    assert "3 cells of column 'age' and 1 cell of column 'stage'" in row["text"]
+    assert "filled with the mean" in (files.run / "report.html").read_text(encoding="utf-8")

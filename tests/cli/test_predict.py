@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -191,3 +192,12 @@ def test_a_folder_that_is_not_there_is_told(
     ended = fedcox("predict", fitted_files.run, "--data", new, "--out", out)
     assert ended.status == 2
     assert "Cannot write" in ended.err
+
+
+def test_a_time_beyond_the_fit_is_told_in_the_studys_unit(files: Files, fedcox: Run) -> None:
+    files.study.write_text(STUDY.replace('unit = "days"\n', ""), encoding="utf-8")
+    assert fedcox(*files.words()).status == 0
+    words = ["predict", files.run, "--data", files.data, "--out", files.folder / "p.csv"]
+    ended = fedcox(*words, "--at", "1e6")
+    assert ended.status == 2
+    assert re.search(r"follows patients up to \d+ units of time", ended.err)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,75 @@ def test_what_a_policy_is_sure_to_refuse_is_told_by_check(
     refused = fedcox("check", tmp_path / "study.toml", *data, "--policy", "default")
     assert refused.status == 2
     assert rule in refused.err
+
+
+_SMALL = """
+[protection]
+secure_sums = "optional"
+
+[blocks]
+only_masked = false
+group = 1
+times = 100
+
+[groups]
+interval = 1
+
+[parameters]
+rounds = 100
+"""
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_check_refuses_a_file_that_has_too_few_patients_for_the_model(
+    fedcox: Run, tmp_path: Path, secure: bool
+) -> None:
+    """What the fit refuses half way, as far as one file tells: columns, and own intervals."""
+    write(tmp_path, f"secure_sums = {str(secure).lower()}")
+    study, data = tmp_path / "study.toml", tmp_path / "all.csv"
+    study.write_text(study.read_text().replace("width = 90", "width = 5"))
+    frame = pd.read_csv(data)
+    more = {f"x{k}": np.random.default_rng(k).normal(size=len(frame)) for k in range(40)}
+    if secure:
+        names = "".join(f'{name} = {{ type = "number" }}\n' for name in more)
+        study.write_text(study.read_text().replace("[grid]", f"{names}\n[grid]"))
+    frame.assign(**more).to_csv(data, index=False)
+    own = tmp_path / "own.csv"
+    frame.assign(**more)[frame["site"] == "s1"].to_csv(own, index=False)
+    (tmp_path / "policy.toml").write_text(_SMALL)
+    found = "42" if secure else r"\d\d"
+    words = rf"parameters_per_patient: found {found} parameters for 120 patients"
+    refused = fit(fedcox, tmp_path, "--policy", str(tmp_path / "policy.toml"))
+    assert refused.status == 2
+    assert re.search(words, refused.err)
+    checked = fedcox("check", study, "--data", own, "--policy", tmp_path / "policy.toml")
+    assert checked.status == 2
+    assert re.search(words, checked.err)
+    looser = _SMALL + "\n[cohort]\nparameters_per_patient = 2.0\n"
+    (tmp_path / "policy.toml").write_text(looser)
+    fitted = fit(fedcox, tmp_path, "--policy", str(tmp_path / "policy.toml"))
+    assert "parameters_per_patient" not in fitted.err
+    checked = fedcox("check", study, "--data", own, "--policy", tmp_path / "policy.toml")
+    assert checked.status == 0, checked.err
+
+
+def test_check_refuses_a_study_that_asks_for_the_longest_follow_up(
+    fedcox: Run, tmp_path: Path
+) -> None:
+    write(tmp_path, "")
+    study = tmp_path / "study.toml"
+    study.write_text(study.read_text().replace("horizon = 900", ""))
+    (tmp_path / "policy.toml").write_text(_SMALL)
+    told = "[questions] patient_level: single patients' values are not given"
+    for refused in (
+        fit(fedcox, tmp_path, "--policy", str(tmp_path / "policy.toml")),
+        fedcox(
+            *("check", study, "--data", tmp_path / "all.csv"),
+            *("--policy", tmp_path / "policy.toml"),
+        ),
+    ):
+        assert refused.status == 2
+        assert told in refused.err
 
 
 def test_a_stricter_group_is_told_with_its_remedy(fedcox: Run, tmp_path: Path) -> None:

@@ -204,7 +204,10 @@ def test_missing_covariates_drop_the_patient_or_stay_as_gaps() -> None:
     dropped = cohort_from_frame(frame, replace(SCHEMA, missing="drop"), source="A")
     assert dropped.dropped == {"missing values": 2}
     np.testing.assert_array_equal(dropped.cohort.covariates, [[70, 1, 0], [60, 0, 1]])
-    filled = encoded(frame, replace(SCHEMA, missing="mean"))
+    loaded = cohort_from_frame(frame, replace(SCHEMA, missing="mean"), source="A")
+    assert loaded.filled == {"age": 1, "stage": 1}
+    assert dropped.filled == {}
+    filled = loaded.cohort
     np.testing.assert_array_equal(
         filled.covariates, [[np.nan, 0, 0], [50, np.nan, np.nan], [70, 1, 0], [60, 0, 1]]
     )
@@ -217,6 +220,20 @@ def test_a_patient_with_two_reasons_to_be_dropped_is_counted_once() -> None:
     )
     assert loaded.dropped == {"zero follow-up time": 2}
     assert loaded.cohort.patients == 2
+
+
+def test_cells_to_be_filled_are_counted_by_center_among_those_who_stay() -> None:
+    frame = table(
+        age=[None, None, 70, None],
+        stage=["I", "II", "", "II"],
+        days=[0, 1, 2, 3],
+        inst=list("ABAB"),
+    )
+    schema = replace(SCHEMA, missing="mean", zero_times="drop")
+    parts = cohorts_by_center(frame, schema, center="inst", source="all.csv")
+    assert parts["A"].filled == {"stage": 1}
+    assert parts["A"].dropped == {"zero follow-up time": 1}
+    assert parts["B"].filled == {"age": 2}
 
 
 def test_dropping_everybody_is_a_fault() -> None:

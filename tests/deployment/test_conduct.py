@@ -682,3 +682,31 @@ def test_one_altered_byte_of_a_masked_message_costs_its_center_alone(
     assert [row.name for row in found.centers] == list(others)
     assert any("Cork" in notice.text for notice in found.notices)
     assert run.left_out() == ("Cork",)
+
+
+@pytest.mark.parametrize("text", [STUDY, SECURE], ids=["plain", "secure sums"])
+def test_filled_cells_are_counted_over_all_hospitals(hospitals: Hospitals, text: str) -> None:
+    for name, table in frames().items():
+        table.loc[: 2 + len(name), "age"] = np.nan
+        table.to_csv(hospitals.path / "files" / f"{name}.csv", index=False)
+    text += '\n[model]\nmissing = "mean"\n'
+    approved(hospitals, text)
+    found = result(conducted(hospitals, text))
+    (note,) = [each.text for each in found.notices if each.name == "FilledCellsWarning"]
+    cells = sum(3 + len(name) for name in CENTERS)
+    assert f"for want of a value: {cells} cells of column 'age'." in note
+
+
+def test_times_that_may_be_dates_are_told_to_the_hospital_alone(hospitals: Hospitals) -> None:
+    text = STUDY.replace("horizon = 720", "horizon = 18000").replace(
+        "width = 60", "width = 600"
+    )
+    file = hospitals.path / "files" / "Bern.csv"
+    table = frames()["Bern"]
+    table["days"] += 16_000
+    table.to_csv(file, index=False)
+    approved(hospitals, text)
+    found = result(conducted(hospitals, text))
+    assert "nobody has a time below 10,000" in hospitals.folders["Bern"].trouble.read_text()
+    assert not hospitals.folders["Cork"].trouble.exists()
+    assert not any("10,000" in note.text for note in found.notices)

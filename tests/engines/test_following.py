@@ -119,6 +119,7 @@ class Cheating:
     """A coordinator that is honest up to one round, and asks something else then."""
 
     shows_centers = False
+    in_one_process = False
 
     def __init__(
         self, masked: Masked, at: int, change: Callable[[Masked, Queries], Any]

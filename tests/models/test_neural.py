@@ -120,7 +120,7 @@ def test_the_gradient_of_a_patient_has_the_same_bits_whoever_else_is_there(
     )
     event = rng.random(many) < 0.5
     cohort = Cohort(rng.normal(size=(many, 3)), np.ones(many), event, bags=Bags(slides, 32))
-    at_risk = TimeAtRisk(rng.integers(1, intervals + 1, many), event, np.zeros(many, bool))
+    at_risk = TimeAtRisk(rng.integers(0, intervals, many), event, np.zeros(many))
     model = NeuralModel(architecture, link, intervals, event_weight=3.7)
     theta, alpha = start(architecture, 1), rng.normal(-3.0, 0.5, intervals)
     patients = model.lay_out(cohort, at_risk)

@@ -49,14 +49,14 @@ Sums = dict[tuple[str, int | None], list[tuple[int, float]]]
 def stacked(link: str, at_risk: TimeAtRisk, alpha: FloatArray, theta: FloatArray) -> Sums:
     """Who weighs how much in every sum, by interval and (None) over all of them."""
     sums: Sums = {}
-    for patient, last in enumerate(at_risk.intervals.tolist()):
-        cells = [(m, 1.0) for m in range(last)]
-        if at_risk.half[patient]:
-            cells.append((last, 0.5))
+    for patient, passed in enumerate(at_risk.passed.tolist()):
+        cells = [(m, 1.0) for m in range(passed + at_risk.event[patient])]
+        if at_risk.part[patient]:
+            cells.append((passed, at_risk.part[patient]))
         for m, counts in cells:
             rising, falling = slopes(link, alpha[m] + theta[patient])
             weights = {"rising": rising, "falling": falling, "both": rising * falling}
-            if at_risk.event[patient] and m == last - 1:
+            if at_risk.event[patient] and m == passed:
                 weights["happened"] = falling
             for name, weight in weights.items():
                 for interval in (m, None):

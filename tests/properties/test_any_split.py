@@ -449,6 +449,7 @@ def test_scale_and_origin_of_a_covariate_change_its_coefficient_and_nothing_else
 @settings(deadline=None, max_examples=10)
 @given(parts=splits())
 @pytest.mark.filterwarnings("ignore::fedcox.errors.NotConvergedWarning")
+@pytest.mark.filterwarnings("ignore::fedcox.errors.FilledCellsWarning")
 def test_a_table_with_a_center_column_gives_the_fit_of_the_whole_table(
     solver: dict[str, Any], parts: tuple[IntArray, int]
 ) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from fedcox.reports.axis import (
     equal_width,
-    nice_step,
     plain_axis,
     power_ticks,
     powers_axis,
@@ -17,6 +16,7 @@ from fedcox.reports.axis import (
     ratios_axis,
     time_ticks,
 )
+from fedcox.survival.event_pieces import nice_step
 
 
 def test_ticks_of_equal_intervals_are_interval_ends() -> None:

@@ -58,7 +58,9 @@ def test_the_reference_curve_has_the_others_at_their_means() -> None:
     x = fitted.means
     x[1] = 0.0
     reference = group_panels(fitted)[0].curves[0]
-    assert reference.path == step_path(fitted.interval_ends, fitted.survival_at(x))
+    assert reference.path == step_path(
+        fitted.interval_ends, fitted.survival(np.atleast_2d(x))[0]
+    )
 
 
 def test_a_number_is_shown_one_deviation_around_its_mean_within_its_limits() -> None:

@@ -59,6 +59,15 @@ def test_the_footer_counts_patients_events_rounds_and_bytes() -> None:
     assert "kB left the centers" in text
 
 
+def test_the_footer_counts_cells_that_were_filled() -> None:
+    fitted = examples.lung()
+    assert "filled with the mean" not in printed(ratio_table(fitted))
+    first, *others = fitted.centers
+    centers = (replace(first, filled={"age": 3, "sex": 1}), *others)
+    text = printed(ratio_table(replace(fitted, centers=centers)))
+    assert "4 cells without a value filled with the mean" in text
+
+
 def test_a_fit_without_a_test_or_concordance_says_so() -> None:
     text = "\n".join(footer_lines(examples.nothing_estimable()))
     assert "likelihood-ratio test none, since no coefficient was estimated" in text

@@ -31,7 +31,7 @@ def test_the_curve_in_the_middle_is_that_patients() -> None:
     fitted = examples.differentially_private()
     panel = average_panel(fitted)
     assert panel.title == words(fitted).title != words(examples.lung()).title
-    curve = fitted.survival_at(middle_patient(fitted))
+    curve = fitted.survival(np.atleast_2d(middle_patient(fitted)))[0]
     assert panel.curves[0].path == step_path(fitted.interval_ends, curve)
 
 

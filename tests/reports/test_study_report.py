@@ -11,6 +11,7 @@ import pytest
 from markupsafe import escape
 
 from fedcox.analysis.fitted import FittedStudy, Guarantee, Notice
+from fedcox.analysis.study import Study
 from fedcox.errors import OutputError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.reports.guarantee_words import promises
@@ -184,6 +185,27 @@ def test_the_study_file_and_versions_are_there_to_reproduce() -> None:
     assert "# The lung study over five hospitals." in page
     assert "fedcox fit study.toml --out RUN" in page
     assert "fedcox 0.1.0" in page
+
+
+def test_a_study_without_a_unit_is_not_reported_in_days() -> None:
+    fitted = examples.lung()
+    tables = fitted.study.to_dict()
+    del tables["outcome"]["unit"]
+    page = report_html(replace(fitted, study=Study.from_dict(tables)))
+    assert "units of time" in page
+    assert "days" not in page.replace("unit = &#34;days&#34;", "")
+
+
+def test_cells_that_were_filled_stand_beside_the_patients_left_out() -> None:
+    fitted = examples.many_centers()
+    assert "filled with the mean" not in report_html(fitted)
+    filled = replace(
+        fitted, centers=tuple(replace(row, filled={"age": 2}) for row in fitted.centers)
+    )
+    counts = section(report_html(filled), "counts")
+    assert "filled with the mean" in counts
+    assert counts.count("age: 2<") == 20
+    assert f"age: {2 * (len(fitted.centers) - 20):,}<" in counts
 
 
 def test_what_the_data_cannot_say_is_said() -> None:

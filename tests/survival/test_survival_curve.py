@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedcox.survival.link import AbstractLink, ComplementaryLogLog, Logit
-from fedcox.survival.survival_curve import interval_hazard, median_time, survival
+from fedcox.survival.survival_curve import interval_hazard, quantile_time, survival
 
 LINKS: tuple[AbstractLink, ...] = (ComplementaryLogLog(), Logit())
 
@@ -84,9 +84,9 @@ def test_no_patients_and_no_intervals_give_empty_curves(link: AbstractLink) -> N
 def test_the_median_is_the_first_interval_end_at_or_below_a_half() -> None:
     curves = np.array([[0.9, 0.5, 0.2], [0.4, 0.3, 0.1], [0.9, 0.8, 0.51]])
     np.testing.assert_array_equal(
-        median_time(curves, np.array([30.0, 60.0, 90.0])), [60.0, 30.0, np.nan]
+        quantile_time(curves, np.array([30.0, 60.0, 90.0])), [60.0, 30.0, np.nan]
     )
 
 
 def test_the_median_of_a_curve_without_intervals_is_not_reached() -> None:
-    assert np.isnan(median_time(np.empty((2, 0)), np.empty(0))).all()
+    assert np.isnan(quantile_time(np.empty((2, 0)), np.empty(0))).all()

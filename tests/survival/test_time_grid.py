@@ -9,42 +9,42 @@ from fedcox.survival.time_grid import CensoredInterval, TimeGrid
 
 def at_risk(
     grid: TimeGrid, time: list[float], event: list[bool], reading: CensoredInterval = "include"
-) -> tuple[list[int], list[bool], list[bool]]:
+) -> tuple[list[int], list[bool], list[float]]:
     risk = grid.at_risk(np.array(time, dtype=float), np.array(event), reading)
-    return risk.intervals.tolist(), risk.event.tolist(), risk.half.tolist()
+    return risk.passed.tolist(), risk.event.tolist(), risk.part.tolist()
 
 
 def test_a_time_stands_for_the_end_of_its_interval() -> None:
     grid = TimeGrid.regular(30.0, 90.0)
-    intervals, event, _ = at_risk(grid, [1, 30, 31, 90], [True] * 4)
-    assert intervals == [1, 1, 2, 3]
+    passed, event, _ = at_risk(grid, [1, 30, 31, 90], [True] * 4)
+    assert passed == [0, 0, 1, 2]
     assert event == [True] * 4
 
 
 def test_widths_that_are_no_binary_fractions_bin_as_in_decimal_arithmetic() -> None:
     grid = TimeGrid.regular(0.1, 5.0)
     times = [round(0.1 * k, 1) for k in range(1, 51)]
-    assert at_risk(grid, times, [True] * 50)[0] == list(range(1, 51))
+    assert at_risk(grid, times, [True] * 50)[0] == list(range(50))
 
 
 def test_horizon_closes_the_last_interval_and_censors_what_comes_later() -> None:
     grid = TimeGrid.regular(30.0, 70.0)
     assert grid.edges.tolist() == [30.0, 60.0, 70.0]
     for reading in ("include", "exclude", "half"):
-        intervals, event, half = at_risk(grid, [70.5, 100], [True, False], reading)
-        assert intervals == [3, 3]  # at risk to the end, whatever happened afterwards
+        passed, event, part = at_risk(grid, [70.5, 100], [True, False], reading)
+        assert passed == [3, 3]  # at risk to the end, whatever happened afterwards
         assert event == [False, False]
-        assert half == [False, False]
+        assert part == [0.0, 0.0]
 
 
 def test_three_readings_of_a_patient_censored_inside_an_interval() -> None:
     grid = TimeGrid.regular(10.0, 30.0)
     time, event = [15.0, 15.0], [True, False]
-    assert at_risk(grid, time, event, "include")[0] == [2, 2]
-    assert at_risk(grid, time, event, "exclude")[0] == [2, 1]
-    intervals, _, half = at_risk(grid, time, event, "half")
-    assert intervals == [2, 1]
-    assert half == [False, True]
+    assert at_risk(grid, time, event, "include")[0] == [1, 2]
+    assert at_risk(grid, time, event, "exclude")[0] == [1, 1]
+    passed, _, part = at_risk(grid, time, event, "half")
+    assert passed == [1, 1]
+    assert part == [0.0, 0.5]
 
 
 def test_at_event_times_the_risk_set_is_coxs() -> None:
@@ -53,13 +53,13 @@ def test_at_event_times_the_risk_set_is_coxs() -> None:
     # Censored before, at and between event times: at risk wherever still under observation.
     assert at_risk(grid, [4, 5, 7, 9, 12], [False] * 5)[0] == [0, 1, 1, 2, 2]
     assert at_risk(grid, [4, 5, 7, 9, 12], [False] * 5, "exclude")[0] == [0, 0, 1, 1, 2]
-    assert at_risk(grid, [5, 9], [True, True])[0] == [1, 2]
+    assert at_risk(grid, [5, 9], [True, True])[0] == [0, 1]
 
 
 def test_time_zero_is_placed_in_the_first_interval() -> None:
     for grid in (TimeGrid.regular(10.0, 30.0), TimeGrid.at_events(np.array([5.0, 9.0]))):
-        intervals, event, _ = at_risk(grid, [0.0], [True])
-        assert intervals == [1]
+        passed, event, _ = at_risk(grid, [0.0], [True])
+        assert passed == [0]
         assert event == [True]
 
 
@@ -68,9 +68,9 @@ def test_left_out_intervals_no_longer_count() -> None:
     risk = grid.at_risk(np.array([15.0, 25.0, 35.0]), np.array([True, True, False]), "half")
     active = np.array([True, False, True, True])
     within = risk.within(active)
-    assert within.intervals.tolist() == [1, 2, 2]
+    assert within.passed.tolist() == [1, 1, 2]
     assert within.event.tolist() == [False, True, False]  # the first event was in interval 2
-    assert within.half.tolist() == [False, False, True]
+    assert within.part.tolist() == [0.0, 0.0, 0.5]
 
 
 @pytest.mark.parametrize("edges", [[], [1.0, 1.0], [2.0, 1.0], [1.0, np.inf], [-1.0, 1.0]])

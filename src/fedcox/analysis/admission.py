@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedcox.analysis.agreement import agree
+from fedcox.analysis.asked import asked_by
+from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
 from fedcox.analysis.study_tables import (
     AdamSolver,
@@ -15,10 +18,14 @@ from fedcox.analysis.study_tables import (
     NewtonSolver,
     PrivateSolver,
 )
-from fedcox.errors import RefusedError
+from fedcox.engines.in_process import InProcess
+from fedcox.errors import InputError, RefusedError
 from fedcox.federation.center import Center
 from fedcox.privacy.policy import Policy
 from fedcox.survival.cohort import Cohort
+
+#: Questions of the agreement on a grid whose replies are times of single patients.
+_PATIENT_LEVEL = ("longest follow-up", "last interval", "distinct event times")
 
 
 def read_policy(given: str) -> Policy:
@@ -48,15 +55,36 @@ def policy_faults(
     return policy.faults(
         columns=[covariate.name for covariate in study.covariates],
         questions=_questions(study),
+        patient_level=[name for name in asked_by(study) if name in _PATIENT_LEVEL],
         rounds=_rounds(study),
         patients=cohort.patients,
         events=int(np.count_nonzero(cohort.event)),
+        design=0 if private is not None else len(study.schema.encoded_names),
+        parameters=_parameters(study, cohort),
         centers=centers,
         secure_sums=study.privacy.secure_sums,
         smallest_group=study.privacy.group,
         epsilon=math.inf if private is None else private.epsilon,
         delta=None if private is None else private.delta,
     )
+
+
+def _parameters(study: Study, cohort: Cohort) -> int:
+    """Of the model on this file alone; with other centers' patients it has no fewer.
+
+    Zero where nobody can know it yet: where intervals follow from all centers' events, or
+    replies are seen in sums alone.
+    """
+    grid, privacy = study.grid, study.privacy
+    if privacy.secure_sums or privacy.differential is not None:
+        return 0
+    if grid.width is None and grid.times is None:
+        return 0
+    try:
+        alone = agree(Plan.of(study), InProcess([Center("alone", cohort)]))
+    except InputError:  # nothing to fit, as without an event
+        return 0
+    return alone.setting.intervals + alone.setting.columns
 
 
 def _questions(study: Study) -> list[str]:

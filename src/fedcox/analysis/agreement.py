@@ -30,7 +30,7 @@ from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.event_pieces import (
     cut_by_events,
-    join_empty,
+    join_until,
     named_bounds,
     public_cells,
     round_times,
@@ -42,6 +42,8 @@ from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
 _MOST_PIECES = 400
 #: Between hospitals: as many pieces as have so many events, and no more than this.
 _FEWEST_EVENTS, _MOST_BETWEEN = 10, 48
+#: How long before an exact event time its piece begins, beside the time since the last.
+_MOMENT = 1e-3
 #: So many distinct times that are all multiples of some number were recorded in that unit.
 _ENOUGH_TIMES = 10
 
@@ -60,51 +62,66 @@ class Agreement:
     correlation: FloatArray  # (kept columns, kept columns)
     cells: int  # intervals before any were joined
     risk_table: tuple[RiskRow, ...]  # at round times; empty for grouped time
+    filled: FloatArray  # (columns,) cells without a value, over all centers
 
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Cells to be counted on: the study's own pieces or finer ones, and round times.
+    """Cells to be counted on, from zero to the horizon, round times among their bounds.
 
-    `named` are the bounds that the study names; with none any bound may bound a piece.
+    `named` are the bounds that the study names; with none any bound may bound a piece. Where
+    `at_events`, each event time has a cell of its own.
     """
 
     pieces: Pieces
     named: Pieces | None = None
+    at_events: bool = False
 
     @classmethod
-    def of(cls, bounds: FloatArray, unit: float | None, *, named: bool = False) -> _Cells:
+    def of(
+        cls,
+        bounds: FloatArray,
+        unit: float | None,
+        *,
+        named: bool = False,
+        at_events: bool = False,
+    ) -> _Cells:
         own = Pieces.on_units(bounds, unit)
-        whole = Pieces.on_units(np.union1d(own.bounds, _inside(own)), unit)
-        return cls(whole, own if named else None)
+        whole = Pieces.on_units(np.union1d(own.bounds, round_times(own.horizon)), unit)
+        return cls(whole, own if named else None, at_events)
 
-    def kept(self, events: FloatArray, most: int, least: int) -> IntArray:
-        """The places of the bounds that bound pieces, each with an event at least."""
-        if self.named is None:
-            return cut_by_events(events, most=most, least=least)
-        places = np.searchsorted(self.pieces.bounds, self.named.bounds)
-        return places[join_empty(np.add.reduceat(events, places[:-1]))]
+    def cut(self, events: FloatArray, most: int, least: int) -> tuple[IntArray, Pieces]:
+        """Which bounds remain, by their places, and the pieces between them.
+
+        Those without an event stand before the first, after the last, or, with a piece for
+        every event time, between two: nothing is known to happen there.
+        """
+        happened = np.flatnonzero(events)
+        if self.named is not None:
+            places = np.searchsorted(self.pieces.bounds, self.named.bounds)
+            kept = places[join_until(np.add.reduceat(events, places[:-1]), least)]
+        elif self.at_events and happened.size <= most:
+            kept = np.union1d([0, events.size], np.append(happened, happened + 1))
+            ties = np.rint(np.add.reduceat(events, kept[:-1])).astype(np.int64)
+            return kept, self.pieces.joined(kept, ties)
+        else:
+            pieces = cut_by_events(events, most=most, least=least)
+            kept = np.union1d([0, events.size], pieces)
+        return kept, self.pieces.joined(kept)
 
     def risk_table(self, counts: Counts) -> tuple[RiskRow, ...]:
         """Who is at risk after each round time, and how many events there were by then."""
-        places = np.searchsorted(self.pieces.bounds, _inside(self.pieces))
+        bounds, unit = self.pieces.bounds, self.pieces.unit
+        times = round_times(self.pieces.horizon)
+        if unit is not None:
+            times = np.unique(np.rint(times / unit)) * unit
         happened = np.append(0.0, np.cumsum(counts.events))
         reached = np.append(counts.reached, float(counts.passed))
-        first = [] if self.pieces.bounds[0] == 0 else [RiskRow(0.0, counts.patients, 0)]
-        return (
-            *first,
-            *(
-                RiskRow(float(self.pieces.bounds[k]), int(reached[k]), int(happened[k]))
-                for k in places.tolist()
-            ),
+        reached[0] = counts.patients
+        return tuple(
+            RiskRow(float(bounds[k]), int(reached[k]), int(happened[k]))
+            for k in np.searchsorted(bounds, times).tolist()
         )
-
-
-def _inside(pieces: Pieces) -> FloatArray:
-    times = round_times(pieces.horizon)
-    if pieces.unit is not None:
-        times = np.unique(np.rint(times / pieces.unit)) * pieces.unit
-    return np.asarray(times[(times >= pieces.bounds[0]) & (times <= pieces.horizon)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +172,7 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         scale.correlation,
         time.cells,
         time.risk_table,
+        sums.patients - sums.present,
     )
 
 
@@ -178,10 +196,14 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         evidence, by_center = federation.evidence(), None
     if not counts.events.any():
         raise _no_events(plan)
-    kept = cells.kept(counts.events, *_most_and_least(plan, federation, counts.events))
-    pieces, joined = cells.pieces.joined(kept), counts.joined(cells.pieces, kept)
+    limits = _most_and_least(plan, federation, counts.events)
+    kept, pieces = cells.cut(counts.events, *limits)
+    joined = counts.joined(cells.pieces, kept, pieces)
+    active = joined.events > 0
     if by_center is not None:
-        by_center = {name: own.joined(cells.pieces, kept) for name, own in by_center.items()}
+        by_center = {
+            name: own.joined(cells.pieces, kept, pieces) for name, own in by_center.items()
+        }
     else:
         scatter = federation.ask(CovariateScatter(sums.mean, sums.present, evidence))
     return _Time(
@@ -190,10 +212,10 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         pieces,
         joined,
         by_center,
-        np.ones(pieces.intervals, dtype=np.bool_),
+        active,
         pieces.intervals if cells.named is None else cells.named.intervals,
         cells.risk_table(counts),
-        None if federation.shows_centers else joined.leavers(),
+        None if federation.shows_centers else leavers_within(active, joined.leavers()),
         evidence,
     )
 
@@ -204,7 +226,7 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
     questions: list[AbstractQuery[Any]] = [CovariateSums()]
     if at_events:
         questions.append(EventTimes(np.inf if plan.horizon is None else plan.horizon))
-    elif plan.horizon is None and plan.edges is None:
+    if plan.horizon is None and plan.edges is None:
         questions.append(LongestFollowUp())
     if plan.resolution is None:
         questions.append(RecordedUnit() if federation.in_one_process else FractionalTimes())
@@ -216,12 +238,12 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
         unit = 1.0 if not federation.in_one_process and answer == 0 else None
         if federation.in_one_process:
             unit = _unit(answer, replies[0] if at_events else None)
+    horizon = float(plan.horizon or (plan.edges or (0.0,))[-1] or replies.pop())
     if not at_events:
-        return sums, _cells(plan, replies[0] if replies else plan.horizon, unit)
-    times = replies[0]
-    if not times.size:
+        return sums, _cells(plan, horizon, unit)
+    if not replies[0].size:
         raise _no_events(plan)
-    return sums, _cells_at(times, unit)
+    return sums, _cells_at(replies[0], horizon, unit)
 
 
 def _unit(recorded: float, times: FloatArray | None) -> float | None:
@@ -274,14 +296,16 @@ def _cells(plan: Plan, horizon: float | None, unit: float | None) -> _Cells:
     return cells_between(plan.edges, plan.width, end, unit)
 
 
-def _cells_at(times: FloatArray, unit: float | None) -> _Cells:
-    """A cell that ends with each event time; the first begins just before the first."""
+def _cells_at(times: FloatArray, horizon: float, unit: float | None) -> _Cells:
+    """A cell for each event time: its unit, or where times are exact a moment before it."""
     if unit is not None:
-        whole = np.unique(np.ceil(times / unit - 1e-6))
-        return _Cells.of(np.append(max(whole[0] - 1.0, 0.0), whole) * unit, unit)
-    # Exact times: as long before the first event as it is from there to the next.
-    gap = float(np.diff(times[:2])[0]) if times.size > 1 else float(times[0])
-    return _Cells.of(np.append(max(times[0] - gap, 0.0), times), None)
+        ends = np.unique(np.ceil(times / unit - 1e-6))
+        last = max(ends[-1], np.ceil(horizon / unit - 1e-6))
+        bounds = unit * np.unique(np.concatenate([[0.0], ends - 1.0, ends, [last]]))
+    else:
+        starts = times - _MOMENT * np.diff(times, prepend=0.0)
+        bounds = np.unique(np.concatenate([[0.0], starts, times, [horizon]]))
+    return _Cells.of(bounds, unit, at_events=True)
 
 
 def _at_events(plan: Plan, federation: Federation) -> bool:
@@ -293,7 +317,11 @@ def _at_events(plan: Plan, federation: Federation) -> bool:
 
 
 def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> tuple[int, int]:
-    """How many pieces at most, and events in each at least."""
+    """How many pieces at most, and events in each at least.
+
+    Where only sums are seen each piece has enough, whatever the study names.
+    """
+    least = 1 if federation.shows_centers else _FEWEST_EVENTS
     if plan.every_event:
         return events.size, 1
     if plan.pieces is not None:
@@ -305,7 +333,9 @@ def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> t
                     "least, and ten are better. Give fewer pieces, or leave them out."
                 ],
             )
-        return plan.pieces, 1
+        return plan.pieces, least
+    if plan.width is not None or plan.edges is not None:
+        return events.size, least
     if federation.in_one_process and not plan.few_pieces:
         return _MOST_PIECES, 1
     return _MOST_BETWEEN, _FEWEST_EVENTS

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import xlogy
 
 import fedcox.errors as errors
 from fedcox.analysis.agreement import Agreement, agree
@@ -18,7 +19,7 @@ from fedcox.analysis.fitted import (
     RoundRow,
 )
 from fedcox.analysis.inference import Inference, coefficient_rows, infer, likelihood_ratio
-from fedcox.analysis.notices import lost_centers, notices
+from fedcox.analysis.notices import filled_cells, lost_centers, notices
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
 from fedcox.analysis.versions import versions
@@ -31,7 +32,7 @@ from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.schur import schur_complement
 from fedcox.survival.separation import separated_columns
-from fedcox.survival.time_grid import AnyGrid, Pieces
+from fedcox.survival.time_grid import Pieces
 
 #: Per-center counts are kept for the report up to this many intervals.
 _INTERVALS_PER_CENTER = 400
@@ -177,9 +178,13 @@ def fit(
         federation = _masked(study, federation)
     found = estimate(Plan.of(study), federation, watch)
     agreement, plan = found.agreement, found.plan
-    told = (*lost_centers(found.lost), *notices(plan, agreement, found.solution))
+    told = (
+        *lost_centers(found.lost),
+        *filled_cells(study.schema, agreement),
+        *notices(plan, agreement, found.solution),
+    )
     _warn(told)
-    density = _log_density(agreement)
+    grid, density = agreement.setting.grid, _log_density(agreement)
     null = density - plan.link.null_loss(
         agreement.counts.at_risk[agreement.setting.active],
         agreement.counts.events[agreement.setting.active],
@@ -190,9 +195,9 @@ def fit(
         centers=_center_rows(federation, agreement),
         patients=agreement.counts.patients,
         events=int(agreement.counts.events.sum()),
-        start=_start_of(agreement.setting.grid),
-        edges=agreement.setting.grid.edges,
-        resolution=_resolution(agreement.setting.grid),
+        edges=grid.edges,
+        resolution=grid.unit if isinstance(grid, Pieces) else None,
+        every_event_time=isinstance(grid, Pieces) and grid.ties is not None,
         link=plan.link.name,
         ratio_name=plan.link.ratio_name,
         coefficients=coefficient_rows(
@@ -256,11 +261,9 @@ def _warn(told: tuple[Notice, ...]) -> None:
 def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRow, ...]:
     if agreement.by_center is None:
         return tuple(CenterRow(name) for name in federation.names)
-    dropped = (
-        {center.name: dict(center.dropped) for center in federation.centers}
-        if isinstance(federation, InProcess)
-        else {}
-    )
+    centers = federation.centers if isinstance(federation, InProcess) else ()
+    dropped = {center.name: dict(center.dropped) for center in centers}
+    filled = {center.name: dict(center.filled) for center in centers}
     shown = agreement.setting.grid.intervals <= _INTERVALS_PER_CENTER
     return tuple(
         CenterRow(
@@ -270,26 +273,25 @@ def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRo
             dropped.get(name, {}),
             counts.reached.tolist() if shown else None,
             counts.events.astype(int).tolist() if shown else None,
+            filled.get(name, {}),
         )
         for name, counts in agreement.by_center.items()
     )
 
 
-def _start_of(grid: AnyGrid) -> float:
-    """Where time begins to count."""
-    return float(grid.bounds[0]) if isinstance(grid, Pieces) else 0.0
-
-
-def _resolution(grid: AnyGrid) -> float | None:
-    return grid.unit if isinstance(grid, Pieces) else None
-
-
 def _log_density(agreement: Agreement) -> float:
-    """What turns a likelihood of pieces into one of times: a density, per unit of time."""
+    """What turns a likelihood of counts by piece into the usual one.
+
+    With a piece for every event time that is Cox's partial likelihood, else that of the times:
+    a density, per unit of time.
+    """
     grid = agreement.setting.grid
     if not isinstance(grid, Pieces):
         return 0.0
-    return -float(agreement.counts.events @ np.log(grid.widths))
+    events = agreement.counts.events
+    if grid.ties is not None:
+        return float((events - xlogy(events, events)).sum())
+    return -float(events @ np.log(grid.widths))
 
 
 def _baseline(found: Estimate) -> tuple[BaselineInterval, ...]:

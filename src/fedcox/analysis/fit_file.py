@@ -68,9 +68,9 @@ def fit_text(fitted: FittedStudy) -> str:
         "patients": fitted.patients,
         "events": fitted.events,
         "grid": {
-            "start": fitted.start,
             "edges": fitted.edges,
             "resolution": fitted.resolution,
+            "every_event_time": fitted.every_event_time,
         },
         "link": fitted.link,
         "ratio_name": fitted.ratio_name,
@@ -161,9 +161,9 @@ def _fitted(record: Mapping[str, Any], study: Study) -> FittedStudy:
         centers=tuple(CenterRow(**row) for row in record["centers"]),
         patients=record["patients"],
         events=record["events"],
-        start=float(record["grid"]["start"]),
         edges=np.array(record["grid"]["edges"], dtype=np.float64),
         resolution=record["grid"]["resolution"],
+        every_event_time=record["grid"]["every_event_time"],
         link=record["link"],
         ratio_name=record["ratio_name"],
         coefficients=tuple(Coefficient(**row) for row in record["coefficients"]),
@@ -210,8 +210,10 @@ def _array(rows: Any) -> FloatArray | None:
 def _curve_error(record: Mapping[str, Any] | None) -> CurveError | None:
     if record is None:
         return None
-    parts = (np.array(record[key], dtype=np.float64) for key in ("hazard", "variance", "mean"))
-    return CurveError(*parts)
+    hazard, variance, mean = (
+        np.array(record[key], dtype=np.float64) for key in ("hazard", "variance", "mean")
+    )
+    return CurveError(hazard, variance, mean, record["every"])
 
 
 def _number(value: float | None) -> float:

@@ -85,6 +85,7 @@ class CenterRow:
     dropped: Mapping[str, int] = field(default_factory=dict)
     interval_at_risk: Sequence[float] | None = None
     interval_events: Sequence[float] | None = None
+    filled: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,9 @@ class FittedStudy:
     centers: tuple[CenterRow, ...]
     patients: int | None  # None where a count would break a guarantee
     events: int | None
-    start: float  # where time begins to count: just before the first event, or zero
     edges: FloatArray
     resolution: float | None  # the unit in which times are recorded; None: exact, or grouped
+    every_event_time: bool  # a piece for each, so that this is Cox's model with Efron's ties
     link: str
     ratio_name: str
     coefficients: tuple[Coefficient, ...]
@@ -353,7 +354,7 @@ class FittedStudy:
     @property
     def _hazard(self) -> PiecewiseHazard:
         hazard = np.array([row.hazard for row in self.baseline], dtype=np.float64)
-        return PiecewiseHazard(np.append(self.start, self.interval_ends), hazard)
+        return PiecewiseHazard(np.append(0.0, self.interval_ends), hazard)
 
     def _ends_at(self, times: ArrayLike) -> IntArray:
         """Which interval ends these times are; others are not known in grouped time."""

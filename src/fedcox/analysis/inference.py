@@ -62,17 +62,23 @@ def infer(agreement: Agreement, problem: Problem, solution: Solution) -> Inferen
 
 
 def _curve_error(agreement: Agreement, solution: Solution) -> CurveError:
-    """At the ends of a few pieces, each with some events: finer ones would be single patients.
+    """At the ends of all pieces if they are few, or of some with enough events between them.
 
-    For the same reason not all digits are kept, of which a band needs two.
+    At more of them the means would be those of single patients. For the same reason not all
+    digits are kept, of which a band needs two.
     """
     information = solution.information
     if information.cross is None:
         raise ValueError("Curves need the full information.")
     mean = information.cross / information.alpha[:, None] * agreement.setting.scaling.spread
-    pieces = cut_by_events(agreement.counts.events, most=_CURVE_POINTS, least=_CURVE_EVENTS)
-    whole = CurveError.of(np.exp(solution.alpha), information.alpha, mean, pieces[1:] - 1)
-    return CurveError(*(_rounded(part) for part in (whole.hazard, whole.variance, whole.mean)))
+    last = np.arange(solution.alpha.size)
+    if last.size > _CURVE_POINTS:
+        events = agreement.counts.events[agreement.setting.active]
+        last = cut_by_events(events, most=_CURVE_POINTS, least=_CURVE_EVENTS)[1:] - 1
+    whole = CurveError.of(np.exp(solution.alpha), information.alpha, mean, last)
+    return CurveError(
+        _rounded(whole.hazard), _rounded(whole.variance), _rounded(whole.mean), whole.every
+    )
 
 
 def _rounded(values: FloatArray) -> FloatArray:

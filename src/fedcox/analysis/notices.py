@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from fedcox.analysis.agreement import Agreement
 from fedcox.analysis.fitted import Notice
 from fedcox.analysis.plan import Plan
-from fedcox.data.wording import counted
+from fedcox.data.schema import CohortSchema
+from fedcox.data.wording import counted, listed
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.solver import Solution
+from fedcox.survival.time_grid import TimeGrid
 
 _NAMES_SHOWN = 12
+#: Grouped time is near Cox's model up to this share of the events in one interval, and up to
+#: this hazard of an interval.
+_MOST_EVENTS, _MOST_HAZARD = 0.15, 0.2
+_INSIDE_IS_LOST = (
+    "Grouped time puts all that happens inside an interval at its end: ratios and curves can "
+    "be far from those of a Cox model."
+)
 #: In standard errors: beyond this the curvature says no more than that it is far.
 _BEYOND_TELLING = 100.0
 _NO_INFERENCE = (
@@ -29,7 +38,7 @@ def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notic
         *_not_converged(plan, solution),
         *_separation(plan, agreement, solution),
         *_columns(plan, agreement),
-        *_intervals(agreement),
+        *_time(plan, agreement, solution),
     )
 
 
@@ -45,6 +54,30 @@ def lost_centers(names: Sequence[str], *, done_again: bool = True) -> list[Notic
         "of epsilon is not got back by starting again."
     )
     return [Notice("LostCentersWarning", f"{', '.join(names)} stopped answering. {result}")]
+
+
+def filled_cells(schema: CohortSchema, agreement: Agreement) -> list[Notice]:
+    """Cells that the mean stands for, over all centers, by column of the files."""
+    counts = {
+        name: round(float(agreement.filled[place]))
+        for name, place in schema.first_encoded.items()
+    }
+    columns = [
+        f"{counted(count, 'cell')} of column '{name}'"
+        for name, count in counts.items()
+        if count
+    ]
+    if not columns:
+        return []
+    more = len(columns) - _NAMES_SHOWN
+    shown = [*columns[:_NAMES_SHOWN], *([f"cells of {more} more columns"] if more > 0 else [])]
+    return [
+        Notice(
+            "FilledCellsWarning",
+            f"Filled with the mean over all centers, for want of a value: {listed(shown)}. "
+            "Standard errors take these cells for measured.",
+        )
+    ]
 
 
 def absent_centers(names: Sequence[str]) -> list[Notice]:
@@ -146,28 +179,79 @@ def _columns(plan: Plan, agreement: Agreement) -> list[Notice]:
     return told
 
 
-def _intervals(agreement: Agreement) -> list[Notice]:
+def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Notice]:
+    """What the division of time does to the answer."""
+    if plan.link.grouped:
+        yield from _silent_intervals(agreement)
+        yield from _merged(agreement)
+        yield from _coarse(plan, agreement, solution)
+    elif agreement.cells > agreement.setting.grid.intervals:
+        joined = agreement.cells - agreement.setting.grid.intervals
+        yield Notice(
+            "JoinedIntervalsWarning",
+            f"{joined} of {agreement.cells} pieces had no event, or fewer than may be seen, "
+            "and were joined with a neighbour. Time at risk stays exact.",
+        )
+    yield from _late(agreement)
+
+
+def _silent_intervals(agreement: Agreement) -> Iterator[Notice]:
     counts, edges = agreement.counts, agreement.setting.grid.edges
     empty = counts.events == 0
     only = (counts.events > 0) & ~agreement.setting.active
-    told = []
     if empty.any():
-        told.append(
-            Notice(
-                "EmptyIntervalsWarning",
-                f"In {int(empty.sum())} of {edges.size} intervals no center has an event. The "
-                "hazard there is zero; they say nothing about the coefficients.",
-            )
+        yield Notice(
+            "EmptyIntervalsWarning",
+            f"In {int(empty.sum())} of {edges.size} intervals no center has an event. The "
+            "hazard there is zero; they say nothing about the coefficients.",
         )
     if only.any():
-        told.append(
-            Notice(
-                "EventsOnlyIntervalsWarning",
-                f"In {int(only.sum())} of {edges.size} intervals everyone at risk has the "
-                "event. The hazard there is one; they say nothing about the coefficients.",
-            )
+        yield Notice(
+            "EventsOnlyIntervalsWarning",
+            f"In {int(only.sum())} of {edges.size} intervals everyone at risk has the "
+            "event. The hazard there is one; they say nothing about the coefficients.",
         )
-    return told
+
+
+def _merged(agreement: Agreement) -> Iterator[Notice]:
+    edges = agreement.setting.grid.edges
+    if agreement.cells > edges.size:
+        yield Notice(
+            "JoinedIntervalsWarning",
+            f"{agreement.cells} intervals were joined to {edges.size}, so that enough patients "
+            f"leave in each; the widest is {np.diff(edges, prepend=0.0).max():g} long, and time "
+            f'ends at {edges[-1]:g}. {_INSIDE_IS_LOST} link = "log" joins none.',
+        )
+
+
+def _coarse(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Notice]:
+    """Intervals so wide that what happens inside them matters."""
+    events = agreement.counts.events
+    largest = float(events.max() / events.sum())
+    hazard = float(plan.link.hazard(solution.alpha).max(initial=0.0))
+    grid = agreement.setting.grid
+    if not isinstance(grid, TimeGrid) or grid.width is None:  # nothing lies inside
+        return
+    if largest > _MOST_EVENTS or hazard > _MOST_HAZARD:
+        yield Notice(
+            "CoarseTimeWarning",
+            f"One interval holds {100 * largest:.0f} % of the events, and the largest hazard "
+            f"of an interval is {hazard:.2f}; up to {100 * _MOST_EVENTS:.0f} % and "
+            f"{_MOST_HAZARD:g} grouped time is near a Cox model. {_INSIDE_IS_LOST} Take "
+            'narrower intervals, in the unit of time, or link = "log".',
+        )
+
+
+def _late(agreement: Agreement) -> Iterator[Notice]:
+    counts, horizon = agreement.counts, agreement.setting.grid.horizon
+    if counts.late_events:
+        yield Notice(
+            "LateEventsWarning",
+            f"{counted(counts.late_events, 'event')} after the horizon of {horizon:g} "
+            f"{'does' if counts.late_events == 1 else 'do'} not count: "
+            f"{counted(counts.passed, 'patient')} followed beyond it stand as without event "
+            "there.",
+        )
 
 
 def _list(plan: Plan, columns: Sequence[int] | np.ndarray) -> str:

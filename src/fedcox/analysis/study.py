@@ -110,6 +110,8 @@ class Study(Table):
             event_value=outcome.event_value,
             censored_value=censored_value,
             unit=outcome.unit,
+            shortest=outcome.min,
+            longest=outcome.max,
             patient_id=self.study.patient_id,
             missing=self.model.missing,
             zero_times=outcome.zero_times,

@@ -177,6 +177,7 @@ def _differential(tables: Mapping[str, Any]) -> Iterator[str]:
 def _outcome(outcome: Mapping[str, Any] | None) -> Iterator[str]:
     if outcome is None:
         return
+    yield from _range("[outcome]", outcome)
     event, censored = outcome.get("event_value", 1), outcome.get("censored_value")
     if not isinstance(event, str | int | float) or not isinstance(censored, str | int | float):
         return
@@ -195,14 +196,14 @@ def _covariates(covariates: Any) -> Iterator[str]:
             if isinstance(settings, Mapping):
                 if "name" in settings:
                     yield f"[covariates] {name} name: unknown key; the column's name is {name}."
-                yield from _range(name, settings)
+                yield from _range(f"[covariates] {name}", settings)
                 yield from _levels(name, settings)
 
 
-def _range(name: str, settings: Mapping[str, Any]) -> Iterator[str]:
+def _range(where: str, settings: Mapping[str, Any]) -> Iterator[str]:
     low, high = settings.get("min"), settings.get("max")
     if isinstance(low, Real) and isinstance(high, Real) and low > high:
-        yield f"[covariates] {name}: min = {low} lies above max = {high}."
+        yield f"{where}: min = {low} lies above max = {high}."
 
 
 def _levels(name: str, settings: Mapping[str, Any]) -> Iterator[str]:

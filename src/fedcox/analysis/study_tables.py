@@ -38,8 +38,10 @@ class Outcome(Table):
     event: ColumnName = Field(description="the column that says whether the event happened")
     event_value: OutcomeValue = 1
     censored_value: OutcomeValue | None = None
-    unit: Annotated[str, Field(min_length=1)] = "days"
+    unit: Annotated[str, Field(min_length=1)] | None = None
     resolution: Positive | None = None
+    min: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    max: Positive | None = None
     zero_times: ZeroTimeRule = "refuse"
 
 

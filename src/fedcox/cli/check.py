@@ -46,19 +46,25 @@ def check(
 
     Example: fedcox check study.toml --data hospital_1.csv --policy policy.toml
     """
+    import warnings
+
     from rich.console import Console
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from fedcox.analysis.file_check import check_file
     from fedcox.analysis.study import Study
+    from fedcox.errors import FedcoxWarning
 
     plan = Study.read(study)
     spinner = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with progress_bar(*spinner) as progress:
+    with progress_bar(*spinner) as progress, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FedcoxWarning)
         progress.add_task("reading and checking the file", total=None)
         overview = check_file(plan, data, policy)
     console = Console()
     _show_patients(console, plan, data, overview)
+    doubts = [str(w.message) for w in caught if issubclass(w.category, FedcoxWarning)]
+    _show_remarks(console, plan, doubts)
     _show_covariates(console, overview)
     _show_intervals(console, plan, overview)
     if policy is not None:
@@ -73,8 +79,28 @@ def _show_patients(console: Console, plan: Study, data: Path, overview: CohortOv
     console.print(f"{overview.patients:,} {noun}, {_events(overview.events)}.")
     for reason, count in overview.dropped.items():
         console.print(f"{count:,} left out, as the study says: {reason}.")
+    for name, count in overview.filled.items():
+        cells = "cell" if count == 1 else "cells"
+        console.print(
+            f"{count:,} {cells} of column '{escape(name)}' to be filled with the mean, as the "
+            "study says."
+        )
     if overview.events == 0:
         console.print("A center without events is fine: its patients count as at risk.")
+
+
+def _show_remarks(console: Console, plan: Study, doubts: list[str]) -> None:
+    """What is no fault, and somebody should look at."""
+    from rich.markup import escape
+
+    if plan.outcome.unit is None:
+        doubts = [
+            *doubts,
+            "The study does not say in which unit times are, so pages will say “units of "
+            'time”. Its [outcome] should have unit = "days", or whatever they are in.',
+        ]
+    for text in doubts:
+        console.print(f"[bold yellow]![/] {escape(text)}")
 
 
 def _events(count: int) -> str:
@@ -109,7 +135,8 @@ def _show_intervals(console: Console, plan: Study, overview: CohortOverview) -> 
     if not overview.intervals:
         console.print("Each event time is an interval of its own in this study: none is shown.")
         return
-    table = Table(f"{escape(plan.outcome.unit)} of follow-up", title="Events per interval")
+    heading = f"follow-up ({escape(plan.schema.time_unit)})"
+    table = Table(heading, title="Events per interval")
     table.title_justify = "left"
     table.add_column("events", justify="right")
     for interval in overview.intervals:

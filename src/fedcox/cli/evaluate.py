@@ -104,7 +104,7 @@ def evaluate(
         file = begin_folder(out, overwrite=overwrite)
         rows = run_shown(experiment, file, workers or os.cpu_count() or 1)
         compared = write_evaluation(
-            out, experiment, rows, unit=plan.outcome.unit, told=told, command=own_command()
+            out, experiment, rows, unit=plan.schema.time_unit, told=told, command=own_command()
         )
         _show(compared, experiment, out, told)
 

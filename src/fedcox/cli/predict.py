@@ -99,6 +99,7 @@ def _check_times(fitted: FittedStudy, times: list[float]) -> None:
     beyond = [time for time in times if not 0 <= time <= fitted.horizon * (1 + 1e-9)]
     if beyond:
         raise InputError(
-            f"The fit follows patients up to {fitted.horizon:g} {fitted.study.schema.unit}.",
+            f"The fit follows patients up to {fitted.horizon:g} "
+            f"{fitted.study.schema.time_unit}.",
             [f"--at {time:g} is outside." for time in beyond],
         )

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from fedcox.data.spelling import canonical, is_missing, is_number
+from fedcox.data.spelling import canonical, has_thousands, is_date, is_missing, is_number
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 
 MISSING = -1
@@ -26,12 +26,18 @@ Column = pd.Series  # of any type
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """One number per patient; NaN where the cell is missing or unreadable."""
+    """One number per patient; NaN where the cell is missing or unreadable.
+
+    Of the unreadable cells so many seem to be numbers with a decimal comma, numbers with a mark
+    between thousands, or dates.
+    """
 
     values: FloatArray
     missing: BoolArray
     unreadable: BoolArray
     decimal_commas: int = 0
+    thousands: int = 0
+    dates: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +169,20 @@ def _cell_by_cell(texts: Any) -> Numbers:
     missing = np.array([cell is None for cell in cells], dtype=np.bool_)
     values = np.array([_number(cell) for cell in cells], dtype=np.float64)
     unreadable = np.isnan(values) & ~missing
-    commas = sum(
-        is_number(cells[row].replace(",", ".", 1))  # type: ignore[union-attr]
-        for row in np.flatnonzero(unreadable)
+    strange = [cell for cell, odd in zip(cells, unreadable, strict=True) if cell and odd]
+    commas = {cell for cell in strange if is_number(cell.replace(",", ".", 1))}
+    grouped = {cell for cell in strange if has_thousands(cell)}
+    if commas <= grouped:  # "1,022" is a decimal where the column has "0,5" or "10,22" too
+        commas = set()
+    grouped -= commas
+    return Numbers(
+        values,
+        missing,
+        unreadable,
+        decimal_commas=sum(cell in commas for cell in strange),
+        thousands=sum(cell in grouped for cell in strange),
+        dates=sum(is_date(cell) for cell in strange),
     )
-    return Numbers(values, missing, unreadable, commas)
 
 
 def _number(cell: str | None) -> float:

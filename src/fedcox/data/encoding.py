@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -30,10 +30,15 @@ NO_CENTER = "no center"
 
 @dataclass(frozen=True)
 class LoadedCohort:
-    """A cohort, and how many patients the study's rules left out of it, by reason."""
+    """A cohort, and what the study's rules did to it.
+
+    `dropped` counts the patients they left out, by reason, `filled` the cells without a value
+    that the mean of all centers will stand for, by column.
+    """
 
     cohort: Cohort
     dropped: Mapping[str, int]
+    filled: Mapping[str, int] = field(default_factory=dict)
 
 
 def cohort_from_frame(
@@ -91,6 +96,7 @@ def encode_covariates(frame: pd.DataFrame, schema: CohortSchema, *, source: str)
 class _Patients:
     """Every row of a table, encoded, with the reasons to leave it out."""
 
+    schema: CohortSchema
     covariates: FloatArray
     time: FloatArray
     event: BoolArray
@@ -123,7 +129,17 @@ class _Patients:
             NO_CENTER: self.no_center,
         }
         counts = {reason: int(mask[everyone].sum()) for reason, mask in reasons.items()}
-        return LoadedCohort(cohort, {reason: n for reason, n in counts.items() if n})
+        return LoadedCohort(
+            cohort, {reason: n for reason, n in counts.items() if n}, self._filled(cohort)
+        )
+
+    def _filled(self, cohort: Cohort) -> dict[str, int]:
+        """Gaps that are left: other rules than `missing = "mean"` leave none."""
+        if cohort.complete:
+            return {}
+        gaps = np.isnan(cohort.covariates).sum(axis=0)
+        columns = self.schema.first_encoded.items()
+        return {name: int(gaps[place]) for name, place in columns if gaps[place]}
 
 
 def _read_patients(
@@ -147,7 +163,7 @@ def _read_patients(
     zero_time = zero_time & ~no_center
     incomplete = np.isnan(covariates).any(axis=1) if schema.missing == "drop" else nobody
     incomplete = incomplete & ~zero_time & ~no_center
-    patients = _Patients(covariates, time, event, zero_time, incomplete, no_center)
+    patients = _Patients(schema, covariates, time, event, zero_time, incomplete, no_center)
     if not patients.kept.any():
         dropped = patients.part(None).dropped
         why = listed(f"{count:,} for {reason}" for reason, count in dropped.items())
@@ -222,20 +238,7 @@ def _missing_options(schema: CohortSchema) -> str:
 def _fill_number(target: FloatArray, column: NumberColumn, faults: TableFaults) -> BoolArray:
     numbers = faults.numbers(column.name)
     target[:] = numbers.values
-    outside = np.zeros(target.size, dtype=np.bool_)
-    if column.minimum is not None:
-        outside |= numbers.values < column.minimum
-    if column.maximum is not None:
-        outside |= numbers.values > column.maximum
-    low = "no minimum" if column.minimum is None else f"min = {column.minimum:g}"
-    high = "no maximum" if column.maximum is None else f"max = {column.maximum:g}"
-    faults.add_rows(
-        column.name,
-        outside & np.isfinite(numbers.values),
-        "value lies outside the study's range",
-        "values lie outside the study's range",
-        advice=f"the study has {low} and {high}",
-    )
+    faults.add_outside(column.name, numbers.values, column.minimum, column.maximum)
     return numbers.missing
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
 from fedcox.data.columns import Numbers, read_numbers
 from fedcox.data.wording import columns_there, counted, did_you_mean, places, seem_values
-from fedcox.errors import CohortError
-from fedcox.survival.cohort import BoolArray
+from fedcox.errors import CohortError, DoubtfulTimesWarning
+from fedcox.survival.cohort import BoolArray, FloatArray
 
 # The index of a table read from a text file: its numbers are lines of that file. The index of
 # any other table may hold patient identifiers and is never shown.
@@ -22,8 +23,10 @@ class TableFaults:
 
     def __init__(self, frame: pd.DataFrame, source: str) -> None:
         self.frame = frame
+        self.source = source
         self.subject = f"{source}: these patients cannot be used as they are."
         self.faults: list[str] = []
+        self.doubts: list[str] = []
         self._labels = [str(label) for label in frame.columns]
 
     def has(self, name: str) -> bool:
@@ -70,22 +73,59 @@ class TableFaults:
     def numbers(self, column: str) -> Numbers:
         """Read a column of numbers and note the cells that are none, or infinite."""
         numbers = read_numbers(self.column(column))
-        advice = "a number is needed"
-        if numbers.decimal_commas:
-            commas = counted(numbers.decimal_commas, "cell seems", "cells seem")
-            advice = f"{commas} to use a decimal comma: write a decimal point"
         self.add_rows(
             column,
             numbers.unreadable,
             "cell is not a number",
             "cells are not numbers",
-            advice=advice,
+            advice="; ".join(_advice(numbers)) or "a number is needed",
         )
         infinite = np.isinf(numbers.values)
         self.add_rows(column, infinite, "number is infinite", "numbers are infinite")
         return numbers
 
+    def add_outside(
+        self, column: str, values: FloatArray, least: float | None, most: float | None
+    ) -> None:
+        """Note the values that lie outside the study's range; gaps and infinities do not."""
+        beyond = np.zeros(values.size, dtype=np.bool_)
+        if least is not None:
+            beyond |= values < least
+        if most is not None:
+            beyond |= values > most
+        low = "no minimum" if least is None else f"min = {least:g}"
+        high = "no maximum" if most is None else f"max = {most:g}"
+        self.add_rows(
+            column,
+            beyond & np.isfinite(values),
+            "value lies outside the study's range",
+            "values lie outside the study's range",
+            advice=f"the study has {low} and {high}",
+        )
+
+    def doubt(self, text: str) -> None:
+        """Something that is not impossible, and to be looked at."""
+        self.doubts.append(text)
+
     def stop(self) -> None:
-        """Raise what was found, if anything was."""
+        """Raise what was found, if anything was; warn of what is in doubt."""
         if self.faults:
             raise CohortError(self.subject, self.faults)
+        for text in self.doubts:
+            warnings.warn(f"{self.source}: {text}", DoubtfulTimesWarning, stacklevel=5)
+
+
+def _advice(numbers: Numbers) -> Iterator[str]:
+    """What the cells that are no numbers seem to be, and what to write instead."""
+    if numbers.decimal_commas:
+        commas = counted(numbers.decimal_commas, "cell seems", "cells seem")
+        yield f"{commas} to use a decimal comma: write a decimal point"
+    if numbers.thousands:
+        grouped = counted(numbers.thousands, "cell seems", "cells seem")
+        yield (
+            f"{grouped} to set thousands apart, as in 1,000 or 1 000: write 1000 (and where a "
+            "comma was meant as a decimal comma, a decimal point)"
+        )
+    if numbers.dates:
+        days = counted(numbers.dates, "cell seems to be a date", "cells seem to be dates")
+        yield f"{days}: compute the time between two dates, as a number of days, say"

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedcox.data.columns import distinct_values
 from fedcox.data.faults import TableFaults
+from fedcox.data.plausible_times import check_times
 from fedcox.data.schema import CohortSchema
 from fedcox.data.spelling import Value, canonical, is_missing
 from fedcox.survival.cohort import BoolArray, FloatArray
@@ -40,6 +41,10 @@ def read_time(faults: TableFaults, schema: CohortSchema) -> FloatArray:
                 "[outcome] to leave them out or to count them in the first interval"
             ),
         )
+    # Zero has a rule of its own.
+    after_zero = np.where(time > 0, time, np.nan)
+    faults.add_outside(schema.time, after_zero, schema.shortest, schema.longest)
+    check_times(faults, schema, time)
     return time
 
 

@@ -43,6 +43,7 @@ class CohortOverview:
     patients: int
     events: int
     dropped: Mapping[str, int]
+    filled: Mapping[str, int]
     columns: tuple[ColumnOverview, ...]
     intervals: tuple[IntervalEvents, ...]
 
@@ -56,6 +57,7 @@ def overview(
         patients=cohort.patients,
         events=int(cohort.event.sum()),
         dropped=loaded.dropped,
+        filled=loaded.filled,
         columns=_columns(frame, schema),
         intervals=() if grid is None else _intervals(loaded, grid),
     )

@@ -50,6 +50,7 @@ class CohortSchema:
     """Outcome, covariates in the study's order, and the rules for what is not there.
 
     With `censored_value` None, one single other value beside `event_value` means "censored".
+    Times outside `shortest` to `longest` are faults. `unit` is None where nobody said it.
     """
 
     time: str
@@ -57,15 +58,28 @@ class CohortSchema:
     covariates: tuple[CovariateColumn, ...]
     event_value: Value = 1
     censored_value: Value | None = None
-    unit: str = "days"
+    unit: str | None = None
+    shortest: float | None = None
+    longest: float | None = None
     patient_id: str | None = None
     missing: MissingRule = "refuse"
     zero_times: ZeroTimeRule = "refuse"
 
     @property
+    def time_unit(self) -> str:
+        """The unit of time as a page writes it."""
+        return "units of time" if self.unit is None else self.unit
+
+    @property
     def encoded_names(self) -> tuple[str, ...]:
         """The columns of the design matrix, in order."""
         return tuple(name for column in self.covariates for name in column.encoded_names)
+
+    @property
+    def first_encoded(self) -> dict[str, int]:
+        """Of every covariate, its first column of the design matrix."""
+        sizes = [len(column.encoded_names) for column in self.covariates]
+        return {column.name: sum(sizes[:place]) for place, column in enumerate(self.covariates)}
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -18,6 +18,19 @@ MISSING_MARKS = frozenset(
 _TRUTH = {"true": "1", "false": "0"}
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _ANY_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# Digits in groups of three, with or without decimals behind another mark.
+_THOUSANDS = re.compile(
+    r"[+-]?[1-9][0-9]{0,2}(?P<mark>[,. '’\u00a0\u2009\u202f])[0-9]{3}"
+    r"(?:(?P=mark)[0-9]{3})*(?:(?!(?P=mark))[.,][0-9]+)?"
+)
+# 2019-03-14, 14.03.2019, 3/14/19, 14MAR2019, 14 March 2019 or March 14, 2019; or with a time.
+_DATE = re.compile(
+    r"(?:[0-9]{4}(?P<mark>[-/.])[0-9]{1,2}(?P=mark)[0-9]{1,2}"
+    r"|[0-9]{1,2}(?P<other>[-/.])[0-9]{1,2}(?P=other)(?:[0-9]{4}|[0-9]{2})"
+    r"|[0-9]{1,2}[-/. ]*[^\W\d_]{3,9}[-/., ]*(?:[0-9]{4}|[0-9]{2})"
+    r"|[^\W\d_]{3,9}[-/. ]*[0-9]{1,2}[-/, ]+[0-9]{4})"
+    r"(?:[T ,]+[0-9]{1,2}:[0-9]{2}.*)?"
+)
 
 
 def canonical(value: Value) -> str:
@@ -47,3 +60,21 @@ def is_missing(text: str) -> bool:
 def is_number(text: str) -> bool:
     """Whether a text is a number with a decimal point, or a whole number."""
     return _ANY_NUMBER.fullmatch(text.strip()) is not None
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a day of the calendar, in one of its usual spellings.
+
+    >>> [is_date(text) for text in ("2019-03-14", "14.3.19", "14MAR2019", "1.022", "12 mg")]
+    [True, True, True, False, False]
+    """
+    return _DATE.fullmatch(text.strip()) is not None
+
+
+def has_thousands(text: str) -> bool:
+    """Whether a text is a number with a mark between thousands; "1,022" may be a decimal too.
+
+    >>> [has_thousands(text) for text in ("1,022", "1 022.5", "1'022'000", "0,512", "10,22")]
+    [True, True, True, False, False]
+    """
+    return _THOUSANDS.fullmatch(text.strip()) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -28,7 +29,14 @@ from fedcox.engines.nvflare.site import (
     OpenStudy,
     rules_in,
 )
-from fedcox.errors import BudgetError, DeploymentError, InputError, RefusedError, StudyError
+from fedcox.errors import (
+    BudgetError,
+    DeploymentError,
+    FedcoxWarning,
+    InputError,
+    RefusedError,
+    StudyError,
+)
 from fedcox.federation.center import Center
 from fedcox.privacy.study_memory import StudyMemory
 
@@ -95,7 +103,12 @@ class HospitalDesk:
         private = study.privacy.differential is not None
         noise = self._noise(study, gate, memory) if private else None
         center = Center(
-            self._folder.name, loaded.cohort, loaded.dropped, gate=gate, noise=noise
+            self._folder.name,
+            loaded.cohort,
+            loaded.dropped,
+            loaded.filled,
+            gate=gate,
+            noise=noise,
         )
         masked = None
         if study.privacy.secure_sums:
@@ -181,7 +194,13 @@ class HospitalDesk:
     def _patients(self, study: Study) -> LoadedCohort:
         from fedcox.data.cohort_file import read_cohort
 
-        return read_cohort(Path(self._settings.data), study.schema, center=self._folder.name)
+        file, name = Path(self._settings.data), self._folder.name
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", FedcoxWarning)
+            loaded = read_cohort(file, study.schema, center=name)
+        for warning in caught:
+            self.trouble(InputError(str(warning.message)))
+        return loaded
 
     def _gate(
         self, study: Study, loaded: LoadedCohort, centers: int, memory: StudyMemory

@@ -103,7 +103,7 @@ class InProcess:
         gates = {name: Gate(policy) for name, policy in (policies or {}).items()}
         return cls(
             [
-                Center(name, part.cohort, part.dropped, gate=gates.get(name))
+                Center(name, part.cohort, part.dropped, part.filled, gate=gates.get(name))
                 for name, part in loaded.items()
             ],
             apart=apart,

@@ -22,12 +22,20 @@ def check_open(study: Study) -> None:
 
 
 def left_out_lines(federation: InProcess) -> list[str]:
-    """How many patients were dropped, over all centers, for each reason."""
+    """How many patients were dropped, for each reason, and cells filled, over all centers."""
     dropped: Counter[str] = Counter()
+    filled: Counter[str] = Counter()
     for center in federation.centers:
         dropped.update(center.dropped)
+        filled.update(center.filled)
     return [
-        f"{count:,} patient(s) left out, as the study says: {reason}."
-        for reason, count in dropped.items()
-        if reason != "no center"  # has a warning of its own
+        *(
+            f"{count:,} patient(s) left out, as the study says: {reason}."
+            for reason, count in dropped.items()
+            if reason != "no center"  # has a warning of its own
+        ),
+        *(
+            f"{count:,} cell(s) of column '{name}' without a value filled with the mean."
+            for name, count in filled.items()
+        ),
     ]

@@ -30,16 +30,18 @@ _EVIDENCE = ("evidence",)
 class Center:
     """Holds the patients and decides what leaves.
 
-    `dropped` counts patients of the file that the study's rules left out, by reason. `gate`
-    holds the hospital's own limits; without one there are none, as where one analyst has all
-    files. `noise` is how replies leave under noise; without it those questions are refused.
-    Where `allow_experiments` is set the patients are no secret, as in a simulation, and
-    questions whose replies give patients away are answered too.
+    `dropped` counts patients of the file that the study's rules left out, by reason, `filled`
+    cells without a value that the mean of all centers stands for, by column. `gate` holds the
+    hospital's own limits; without one there are none, as where one analyst has all files.
+    `noise` is how replies leave under noise; without it those questions are refused. Where
+    `allow_experiments` is set the patients are no secret, as in a simulation, and questions
+    whose replies give patients away are answered too.
     """
 
     name: str
     cohort: Cohort
     dropped: Mapping[str, int] = field(default_factory=dict)
+    filled: Mapping[str, int] = field(default_factory=dict)
     allow_experiments: bool = False
     gate: Gate | None = None
     noise: NoisedReplies | None = None

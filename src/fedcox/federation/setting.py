@@ -132,6 +132,13 @@ class Setting:
         pooled = self.leavers
         if pooled is not None and (pooled.shape != own.shape or (own > pooled).any()):
             pooled = np.zeros_like(own)  # a claim that cannot be counts nothing
+        if not self.link.grouped:
+            # Events add a number that is known, and who leaves without one does so somewhere
+            # inside a piece: the groups are those who leave in each, with the event or not.
+            own, pooled = (
+                None if groups is None else groups.sum(axis=0, keepdims=True)[:, 1:]
+                for groups in (own, pooled)
+            )
         return Exposure(
             int(events.size),
             int(np.count_nonzero(events)),

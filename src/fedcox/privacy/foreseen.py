@@ -11,6 +11,16 @@ from fedcox.privacy.policy_faults import listed
 if TYPE_CHECKING:
     from fedcox.privacy.policy import Policy
 
+_GRID = " Name a width and a horizon in the study's [grid]."
+#: How a study does without what single patients would give it.
+_INSTEAD = {
+    "longest follow-up": _GRID,
+    "last interval": _GRID,
+    "distinct event times": _GRID,
+    "tile moments": " Of fewer tiles than features, moments give single tiles away: bring more "
+    "slides, or none.",
+}
+
 
 def refused_columns(policy: Policy, columns: Iterable[str]) -> Iterator[str]:
     """Columns that a study uses and the hospital does not give."""
@@ -28,6 +38,16 @@ def refused_questions(policy: Policy, questions: Iterable[str]) -> Iterator[str]
     if refused:
         names = listed([f"'{name}'" for name in refused])
         yield f"[questions] allowed: {names} may not be asked here."
+
+
+def single_patients(policy: Policy, question: str, *, masked: bool) -> Iterator[str]:
+    """A question whose reply is single patients' values, not a sum."""
+    given = policy.questions.patient_level
+    open_to = {"never": False, "masked": masked, "always": True}
+    if not open_to[given]:
+        but = " but under secure sums" if given == "masked" else ""
+        instead = _INSTEAD.get(question, "")
+        yield f"[questions] patient_level: single patients' values are not given{but}.{instead}"
 
 
 def too_few(policy: Policy, patients: int | None, events: int | None) -> Iterator[str]:

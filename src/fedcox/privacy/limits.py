@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-6
 
-_GRID = " Name a width and a horizon in the study's [grid]."
-#: How a study does without what single patients would give it.
-_INSTEAD = {
-    "longest follow-up": _GRID,
-    "last interval": _GRID,
-    "distinct event times": _GRID,
-    "tile moments": " Of fewer tiles than features, moments give single tiles away: bring more "
-    "slides, or none.",
-}
-
 
 @dataclass(frozen=True, eq=False)
 class Past:
@@ -80,12 +70,8 @@ def _who_sees(policy: Policy, request: Request) -> Iterator[str]:
         yield from foreseen.seen_alone(policy)
     if policy.differential_privacy.required and not request.private:
         yield "[differential_privacy] required: the reply would leave without noise."
-    given = policy.questions.patient_level
-    open_to = {"never": False, "masked": request.masked, "always": True}
-    if request.exposure.patient_level and not open_to[given]:
-        but = " but under secure sums" if given == "masked" else ""
-        instead = _INSTEAD.get(request.query, "")
-        yield f"[questions] patient_level: single patients' values are not given{but}.{instead}"
+    if request.exposure.patient_level:
+        yield from foreseen.single_patients(policy, request.query, masked=request.masked)
 
 
 def _size(policy: Policy, request: Request) -> Iterator[str]:

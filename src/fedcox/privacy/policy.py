@@ -97,9 +97,11 @@ class Policy(Table):
         *,
         columns: Iterable[str] = (),
         questions: Iterable[str] = (),
+        patient_level: Iterable[str] = (),
         patients: int | None = None,
         events: int | None = None,
-        parameters: int | None = None,
+        design: int = 0,
+        parameters: int = 0,
         rounds: int = 0,
         centers: int | None = None,
         secure_sums: bool | None = None,
@@ -110,10 +112,12 @@ class Policy(Table):
         """What of a study can be told to be refused before it starts, a sentence each.
 
         `columns` are those of the hospital's file that the study uses, `questions` those it
-        will ask; `patients` and `events` are the hospital's own, `parameters` the model's,
-        `rounds` how often its solver asks for sure, `smallest_group` what intervals are merged
-        to. A study without noise has an infinite `epsilon`. What is None is not known yet and
-        not looked at.
+        will ask, `patient_level` those of them for single patients' values; `patients` and
+        `events` are the hospital's own; `design` counts the columns of the design matrix, whose
+        products are asked of every hospital, and `parameters` those of the model, as far as
+        they are known. `rounds` is how often its solver asks for sure, `smallest_group` what
+        intervals are merged to. A study without noise has an infinite `epsilon`. What is None
+        is not known yet and not looked at.
         """
         found = [
             *foreseen.refused_columns(self, columns),
@@ -124,12 +128,15 @@ class Policy(Table):
         ]
         if secure_sums is None:
             return found
+        for question in patient_level:
+            found += foreseen.single_patients(self, question, masked=secure_sums)
         if not secure_sums:
             found += foreseen.seen_alone(self)
-            if parameters is not None and patients is not None:
-                found += foreseen.too_many_parameters(self, parameters, patients)
+            design = max(design, parameters)  # of a sum over centers, for all their patients
         elif centers is not None:
             found += foreseen.too_few_centers(self, centers)
+        if patients:
+            found += foreseen.too_many_parameters(self, design, patients)
         if epsilon in (None, math.inf):  # with noise there are no standard errors
             found += foreseen.small_parts(self, masked=secure_sums, group=smallest_group)
             found += foreseen.blocks_out_of_reach(

@@ -19,6 +19,7 @@ QUESTIONS = (
     "longest follow-up",
     "last interval",
     "interval counts",
+    "fractional times",
     "gradient",
     "diagonal",
     "block",

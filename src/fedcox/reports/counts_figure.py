@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,7 @@ class CenterBar:
     bar: float
     event_bar: float
     dropped: str
+    filled: str
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class CenterBars:
     spread: str
     everyone: tuple[CenterBar, ...]
     any_dropped: bool
+    any_filled: bool
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,12 @@ def center_bars(fitted: FittedStudy) -> CenterBars | None:
         spread=spread,
         everyone=tuple(_bar(center, 0) for center in fitted.centers) if choice.rest else (),
         any_dropped=any(sum(center.dropped.values()) for center in fitted.centers),
+        any_filled=any(sum(center.filled.values()) for center in fitted.centers),
     )
 
 
 def _bar(center: CenterRow, longest: int) -> CenterBar:
     patients, events = center.patients or 0, center.events or 0
-    dropped = ", ".join(f"{why}: {count:,}" for why, count in center.dropped.items() if count)
     return CenterBar(
         name=center.name,
         patients=count_text(patients),
@@ -103,15 +106,21 @@ def _bar(center: CenterRow, longest: int) -> CenterBar:
         share=f"{100 * events / patients:.0f} %" if patients else "–",
         bar=round(100 * patients / longest, 2) if longest else 0.0,
         event_bar=round(100 * events / patients, 2) if patients else 0.0,
-        dropped=dropped,
+        dropped=_named_counts(center.dropped),
+        filled=_named_counts(center.filled),
     )
 
 
+def _named_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}: {count:,}" for name, count in counts.items() if count)
+
+
 def _sum_of(centers: Sequence[CenterRow], name: str) -> CenterRow:
-    dropped: dict[str, int] = {}
+    dropped: Counter[str] = Counter()
+    filled: Counter[str] = Counter()
     for center in centers:
-        for why, count in center.dropped.items():
-            dropped[why] = dropped.get(why, 0) + count
+        dropped.update(center.dropped)
+        filled.update(center.filled)
     known = [center for center in centers if center.interval_events is not None]
     whole = len(known) == len(centers)
     return CenterRow(
@@ -121,6 +130,7 @@ def _sum_of(centers: Sequence[CenterRow], name: str) -> CenterRow:
         dropped=dropped,
         interval_at_risk=_added([center.interval_at_risk for center in known], whole),
         interval_events=_added([center.interval_events for center in known], whole),
+        filled=filled,
     )
 
 

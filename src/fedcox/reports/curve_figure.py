@@ -68,7 +68,7 @@ def time_axis(fitted: FittedStudy) -> TimeAxis:
     Counts stand at the times at which they are true, and nowhere else.
     """
     ticks, last = axis_times(fitted), _last(fitted.interval_ends)
-    marks, unit = time_tick_marks(ticks, last), fitted.study.schema.unit
+    marks, unit = time_tick_marks(ticks, last), fitted.study.schema.time_unit
     counts = interval_counts(fitted)
     if counts is None:
         return TimeAxis(marks, unit)
@@ -198,7 +198,7 @@ def _curve(fitted: FittedStudy, label: str, x: FloatArray) -> Curve:
 
 
 def _time_text(fitted: FittedStudy, time: float) -> str:
-    return f"{short_text(time)} {fitted.study.schema.unit}"
+    return f"{short_text(time)} {fitted.study.schema.time_unit}"
 
 
 def survival_at_times(

@@ -15,10 +15,12 @@ from fedcox.reports.protection import PROTECTIONS, protection_of, weaker_questio
 PATIENT_LEVEL: Mapping[str, str] = {
     "longest follow-up": "not a sum: the time of one patient in each center",
     "distinct event times": "not a sum: the event times of single patients",
+    "recorded unit": "not a sum: the largest unit of which all times are whole numbers",
 }
 IN_PLAIN_WORDS: Mapping[str, str] = {
     "covariate sums": "how many values each column has, and their sum",
     "covariate scatter": "how the columns vary around the joint means, and together",
+    "fractional times": "whether some time is not a whole number",
     "interval counts": "patients at risk and events in each interval",
     "gradient": "the slope of the log-likelihood at the current estimate",
     "diagonal": "slope, and the diagonal of the curvature",

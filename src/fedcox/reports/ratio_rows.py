@@ -31,6 +31,8 @@ WARNING_TITLES: Mapping[str, str] = {
     "NotConvergedWarning": "The fit did not finish",
     "ApproximateSolverWarning": "An approximate result",
     "MissingCenterWarning": "Patients who belong to no center",
+    "DoubtfulTimesWarning": "Times that may be dates",
+    "FilledCellsWarning": "Missing values filled with the mean",
     "LostCentersWarning": "Centers that stopped answering",
     "NoiseWarning": "Noise as large as the effects",
     "LargeDeltaWarning": "A delta that is too large",
@@ -143,6 +145,7 @@ def rounds_text(fitted: FittedStudy) -> str:
 def footer_lines(fitted: FittedStudy) -> list[str]:
     """The facts below the table: patients, tests, rounds, bytes, and what was seen of whom."""
     dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
+    filled = sum(sum(center.filled.values()) for center in fitted.centers)
     counts = (
         (fitted.patients, "patient"),
         (fitted.events, "event"),
@@ -152,6 +155,8 @@ def footer_lines(fitted: FittedStudy) -> list[str]:
     lines = [", ".join(noun_text(count, noun) for count, noun in counts if count is not None)]
     if dropped:
         lines.append(f"{noun_text(dropped, 'patient')} left out by the study's rules")
+    if filled:
+        lines.append(f"{noun_text(filled, 'cell')} without a value filled with the mean")
     lines += _tests(fitted)
     lines.append(
         f"{rounds_text(fitted)}; {bytes_text(fitted.bytes_up)} left the centers, "

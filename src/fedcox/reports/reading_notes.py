@@ -14,7 +14,7 @@ EVENTS_PER_COEFFICIENT = 10
 
 def limits(fitted: FittedStudy) -> list[str]:
     """One sentence for each thing a reader might wrongly take from the page."""
-    unit = fitted.study.schema.unit
+    unit = fitted.study.schema.time_unit
     end = short_text(float(fitted.interval_ends[-1]))
     return [
         *_unestimated(fitted, "aliased", "repeats", "repeat", "what other columns already say"),
@@ -62,7 +62,7 @@ def _thin_tail(fitted: FittedStudy) -> list[str]:
         return []
     begin = float(fitted.interval_ends[few[0] - 1]) if few[0] else 0.0
     return [
-        f"From {short_text(begin)} {fitted.study.schema.unit} on fewer than {FEW_AT_RISK} "
+        f"From {short_text(begin)} {fitted.study.schema.time_unit} on fewer than {FEW_AT_RISK} "
         "patients are at risk: that part of the curves rests on very few people."
     ]
 

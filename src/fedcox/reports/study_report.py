@@ -65,7 +65,7 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
     ledger = ledger_table(fitted)
     return {
         "study": fitted.study,
-        "unit": fitted.study.schema.unit,
+        "unit": fitted.study.schema.time_unit,
         "ratio_name": fitted.ratio_name,
         "logit": fitted.link == "logit",
         "grouped": fitted.grouped,
@@ -120,10 +120,10 @@ def time_words(fitted: FittedStudy) -> str:
     """Where times stand that are recorded in whole units; nothing where they are exact."""
     if fitted.resolution is None:
         return ""
-    unit = short_text(fitted.resolution)
+    step = f"{short_text(fitted.resolution)} {fitted.study.schema.time_unit}"
     return (
-        f"Times are recorded in steps of {unit} {fitted.study.schema.unit}; each stands at the "
-        "middle of its step, so that events at the same time count as in Efron's method."
+        f"Times are recorded in steps of {step}; each stands at the middle of its step, so "
+        "that events at the same time count as in Efron's method."
     )
 
 
@@ -137,6 +137,7 @@ def _state(fitted: FittedStudy) -> str:
 def _facts(fitted: FittedStudy) -> list[Fact]:
     centers, intervals = len(fitted.centers), len(fitted.baseline)
     estimated = sum(row.coef is not None for row in fitted.coefficients)
+    end = short_text(float(fitted.interval_ends[-1]))
     return [
         *_people(fitted),
         Fact(
@@ -145,7 +146,7 @@ def _facts(fitted: FittedStudy) -> list[Fact]:
         Fact(
             count_text(intervals),
             _interval_noun(fitted, intervals),
-            f"up to {short_text(float(fitted.interval_ends[-1]))} {fitted.study.schema.unit}",
+            f"up to {end} {fitted.study.schema.time_unit}",
         ),
         Fact(
             count_text(estimated),

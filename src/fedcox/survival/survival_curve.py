@@ -21,8 +21,8 @@ from fedcox.survival.link import AbstractLink
 class PiecewiseHazard:
     """A baseline hazard that is constant within pieces, at covariates zero.
 
-    bounds      (pieces + 1,) of the pieces; before the first nothing happens
-    hazard      (pieces,) per unit of time, above zero
+    bounds      (pieces + 1,) of the pieces, from zero on
+    hazard      (pieces,) per unit of time, zero where there was no event
     """
 
     bounds: FloatArray
@@ -43,14 +43,18 @@ class PiecewiseHazard:
         """
         # A horizon of three tenths is 0.30000000000000004 where three tenths are added up.
         horizon = self.bounds[-1] * (1.0 + 1e-9)
-        inside = np.interp(times, self.bounds, self.steps, left=0.0)
+        inside = np.interp(times, self.bounds, self.steps)
         return np.where(times <= horizon, inside, np.nan)
 
     def time_at(self, cumulative: FloatArray) -> FloatArray:
         """When the cumulative hazard comes to this; NaN where that is beyond the horizon."""
         steps = self.steps
-        inside = np.interp(cumulative, steps, self.bounds)
-        return np.where(cumulative <= steps[-1], inside, np.nan)
+        # The first bound at which it is reached: in the piece before it something happens.
+        piece = np.clip(np.searchsorted(steps, cumulative) - 1, 0, self.hazard.size - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            time = self.bounds[piece] + (cumulative - steps[piece]) / self.hazard[piece]
+        time = np.where(cumulative <= steps[-1], time, np.nan)
+        return np.where(cumulative <= 0, 0.0, time)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +67,17 @@ class CurveError:
     hazard      (points,) Λ = Σ a_k, increasing from zero
     variance    (points,) Σ a_k² / d_k: that of Λ if the coefficients were known
     mean        (points, columns) Σ a_k x̄_k
+    every       whether every piece ends at a point
 
     For x, with q = Λ x − Σ a_k x̄_k, the variance of Λ exp(β·x) is exp(2 β·x) (variance +
-    q' Cov(β) q). Between points it goes along with Λ.
+    q' Cov(β) q). Between points the mean goes along with Λ, and so does the variance where
+    there are pieces between them; within one piece it goes along with the square.
     """
 
     hazard: FloatArray
     variance: FloatArray
     mean: FloatArray
+    every: bool
 
     @classmethod
     def of(
@@ -84,7 +91,10 @@ class CurveError:
         ]
         start = np.zeros((1, mean.shape[1]))
         return cls(
-            np.append(0.0, sums[0]), np.append(0.0, sums[1]), np.vstack([start, sums[2]])
+            np.append(0.0, sums[0]),
+            np.append(0.0, sums[1]),
+            np.vstack([start, sums[2]]),
+            last.size == hazard.size,
         )
 
     def relative(self, hazard: FloatArray, x: FloatArray, covariance: FloatArray) -> FloatArray:
@@ -93,7 +103,10 @@ class CurveError:
         `hazard` is Λ at mean covariates, (times,); `x` has the covariates less their mean,
         (patients, columns), and `covariance` is that of their coefficients.
         """
-        variance = np.interp(hazard, self.hazard, self.variance)
+        place = np.interp(hazard, self.hazard, np.arange(self.hazard.size))
+        share = place - np.floor(place)
+        square = np.floor(place) + (share**2 if self.every else share)
+        variance = np.interp(square, np.arange(self.hazard.size), self.variance)
         mean = np.stack([np.interp(hazard, self.hazard, own) for own in self.mean.T], axis=-1)
         q = hazard[:, None] * x[:, None, :] - mean  # (patients, times, columns)
         total = variance + np.einsum("ptj,jk,ptk->pt", q, covariance, q)

@@ -63,20 +63,26 @@ class TimeAtRisk:
 class Pieces:
     """Pieces of time, (b_0, b_1], (b_1, b_2], …, within each of which the hazard is constant.
 
-    bounds      (pieces + 1,) increasing; the last is the horizon. Time before the first counts
-                nowhere
+    bounds      (pieces + 1,) increasing; the last is the horizon
     unit        of the record: a time of "day 4" was somewhere in that day and stands at its
                 middle; bounds are whole units then. None where times are exact
+    ties        (pieces,) how many events each has over all centers, where a piece is one event
+                time. Then whoever reaches it is at risk of it to its end, as in Cox's risk set,
+                but for those with the event: of d of them each counts (d + 1) / (2 d), as
+                Efron has it. None where pieces are longer
     """
 
     bounds: FloatArray
     unit: float | None = None
+    ties: IntArray | None = None
 
     grouped = False
 
     def __post_init__(self) -> None:
         bounds = _increasing(self.bounds, least=2)
         object.__setattr__(self, "bounds", bounds)
+        if self.ties is not None and self.ties.shape != (bounds.size - 1,):
+            raise StudyError("There must be a number of events for each piece.")
         if self.unit is not None and not (self.unit > 0 and np.isfinite(self.unit)):
             raise StudyError("The unit in which times are recorded must be a positive number.")
 
@@ -107,11 +113,19 @@ class Pieces:
     @property
     def numbers(self) -> int:
         """How many numbers describe these pieces to a center."""
-        return int(self.bounds.size) + 1
+        ties = 0 if self.ties is None else int(self.ties.size)
+        return int(self.bounds.size) + 1 + ties
 
-    def joined(self, kept: IntArray) -> Pieces:
+    def joined(self, kept: IntArray, ties: IntArray | None = None) -> Pieces:
         """The pieces between those bounds that are `kept`, by their places."""
-        return Pieces(self.bounds[kept], self.unit)
+        return Pieces(self.bounds[kept], self.unit, ties)
+
+    @property
+    def event_part(self) -> FloatArray | None:
+        """By how much a patient with the event is at risk, where pieces are event times."""
+        if self.ties is None:
+            return None
+        return np.asarray((self.ties + 1) / (2 * np.maximum(self.ties, 1)))
 
     def place(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Where these times stand, and the bounds: both in units, if there are any."""
@@ -133,7 +147,10 @@ class Pieces:
         passed = np.maximum(after - 1, 0)
         inside = (after > 0) & (after < bounds.size)
         start = np.minimum(passed, self.intervals - 1)
-        lived = (place - bounds[start]) / (bounds[start + 1] - bounds[start])
+        if self.event_part is None:
+            lived = (place - bounds[start]) / (bounds[start + 1] - bounds[start])
+        else:
+            lived = np.where(event, self.event_part[start], 1.0)
         return TimeAtRisk(passed, event & (after < bounds.size), np.where(inside, lived, 0.0))
 
 

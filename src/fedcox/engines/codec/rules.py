@@ -111,6 +111,7 @@ def of_pieces(pieces: Pieces, columns: int | None) -> Iterator[str]:
     yield from between("pieces", pieces.intervals, 1, _MOST_INTERVALS)
     if pieces.unit is not None:
         yield from positive("unit", pieces.unit)
+    yield from _not_negative("ties", pieces.ties)
 
 
 def _closed_by(ends: NDArray[np.int64], width: float, edges: NDArray[np.float64]) -> bool:

@@ -51,18 +51,17 @@ class Counts:
         happened = np.append(0.0, self.events)
         return np.rint([without - happened, happened]).astype(np.int64)
 
-    def joined(self, pieces: Pieces, kept: IntArray) -> Counts:
-        """The counts of `pieces.joined(kept)`, where these are the counts of `pieces`."""
-        inside, first = slice(kept[0], kept[-1]), kept[:-1] - kept[0]
-        time = np.add.reduceat((self.at_risk * pieces.widths)[inside], first)
-        return Counts(
-            self.patients,
-            self.passed,
-            self.late_events,
-            self.reached[kept[:-1]],
-            time / np.diff(pieces.bounds[kept]),
-            np.add.reduceat(self.events[inside], first),
-        )
+    def joined(self, cells: Pieces, kept: IntArray, pieces: Pieces) -> Counts:
+        """The counts of `pieces`, which `cells` with these counts are joined to.
+
+        `kept` are the places of those bounds that remain, the first and the last among them.
+        """
+        first = kept[:-1]
+        events, reached = np.add.reduceat(self.events, first), self.reached[first]
+        at_risk = np.add.reduceat(self.at_risk * cells.widths, first) / pieces.widths
+        if pieces.event_part is not None:
+            at_risk = reached - events * (1.0 - pieces.event_part)
+        return Counts(self.patients, self.passed, self.late_events, reached, at_risk, events)
 
 
 @dataclass(frozen=True, eq=False)
