@@ -44,6 +44,8 @@ _MOST_PIECES = 400
 _FEWEST_EVENTS, _MOST_BETWEEN = 10, 48
 #: How long before an exact event time its piece begins, beside the time since the last.
 _MOMENT = 1e-3
+#: Pieces are cut from cells, which need not be more than so many.
+_MOST_CELLS = 10_000
 #: So many distinct times that are all multiples of some number were recorded in that unit.
 _ENOUGH_TIMES = 10
 
@@ -241,9 +243,12 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
     horizon = float(plan.horizon or (plan.edges or (0.0,))[-1] or replies.pop())
     if not at_events:
         return sums, _cells(plan, horizon, unit)
-    if not replies[0].size:
+    times = replies[0]
+    if not times.size:
         raise _no_events(plan)
-    return sums, _cells_at(replies[0], horizon, unit)
+    if times.size > _MOST_CELLS and not plan.every_event:  # more of them cut no better
+        return sums, _Cells.of(_some_of(times, horizon), unit)
+    return sums, _cells_at(times, horizon, unit)
 
 
 def _unit(recorded: float, times: FloatArray | None) -> float | None:
@@ -306,6 +311,16 @@ def _cells_at(times: FloatArray, horizon: float, unit: float | None) -> _Cells:
         starts = times - _MOMENT * np.diff(times, prepend=0.0)
         bounds = np.unique(np.concatenate([[0.0], starts, times, [horizon]]))
     return _Cells.of(bounds, unit, at_events=True)
+
+
+def _some_of(times: FloatArray, horizon: float) -> FloatArray:
+    """Bounds of cells at so many of these times as are enough to cut pieces from.
+
+    The first begins a moment before the first event.
+    """
+    ends = times[:: -(times.size // -_MOST_CELLS)]
+    start = times[0] * (1.0 - _MOMENT)
+    return np.unique(np.concatenate([[0.0, start], ends, [times[-1], horizon]]))
 
 
 def _at_events(plan: Plan, federation: Federation) -> bool:

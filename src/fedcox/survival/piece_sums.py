@@ -16,7 +16,7 @@ lose digits so, and are centered block by block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from threading import local
@@ -27,11 +27,11 @@ import scipy.sparse as sparse
 
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import (
+    HIGHEST,
     Curvature,
     Derivatives,
     Detail,
     beyond_numbers,
-    risk_of,
 )
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.scaling import Scaling
@@ -43,6 +43,7 @@ from fedcox.survival.weighted_square import weighted_square
 _BLOCK, _PATIENTS = 2**18, 8192
 #: Sums of squares around a mean of so many spreads lose two digits, no more.
 _NEAR = 8.0
+_NOTHING = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,11 @@ class _Point:
     before: FloatArray
     beta: FloatArray
 
+    @cached_property
+    def effects(self) -> bool:
+        """Whether there are any: every fit begins without."""
+        return bool(self.beta.any())
+
     @property
     def whole(self) -> bool:
         """Whether the curvature of α by β is asked for."""
@@ -71,12 +77,12 @@ class _Sums(NamedTuple):
 
     cost        () of the events
     slope       (columns,) Σ slope · x over patients
-    curved      (columns,) Σ curvature · x
+    curved      (columns,) Σ curvature · x, if not by piece
     square      (columns, columns) Σ curvature · x xᵀ, or its diagonal
     cross       (pieces + 1, columns) by how much Σ r x of those at risk falls from one piece
                 to the next, and after the last to nothing
-    by_piece    (2 or 4, pieces + 1) over those who leave in each piece: r; the part of it that
-                they were there, times r; slope and curvature of the events, for grouped time
+    by_piece    (2 or 4, pieces + 1) over those who leave in each piece: r; r by their share of
+                the piece; slope and curvature of its events, for grouped time
     """
 
     cost: FloatArray
@@ -87,13 +93,38 @@ class _Sums(NamedTuple):
     by_piece: FloatArray
 
     @classmethod
-    def total(cls, all_sums: Iterator[_Sums]) -> _Sums:
+    def total(cls, all_sums: Iterable[_Sums]) -> _Sums:
         """Added up in their order, in the place of the first."""
-        first = next(all_sums)
-        for sums in all_sums:
+        first, *others = all_sums
+        for sums in others:
             for own, more in zip(first, sums, strict=True):
                 own += more
         return first
+
+
+class _Vectors(NamedTuple):
+    """One number for each of some neighbours: known beforehand, or written block by block.
+
+    own         their places among all patients
+    passed      how many pieces they pass
+    share       the part of the next that they live through
+    hazard      at covariates zero
+    predictor   β·x; `risk` is its exponential
+    events      (2, patients) slope and curvature of the events, for grouped time
+    """
+
+    own: slice
+    passed: IntArray
+    share: FloatArray
+    hazard: FloatArray
+    predictor: FloatArray
+    risk: FloatArray
+    events: FloatArray
+
+    def block(self, here: slice) -> _Vectors:
+        own = slice(self.own.start + here.start, self.own.start + here.stop)
+        *vectors, events = self[1:]
+        return _Vectors(own, *(vector[here] for vector in vectors), events[:, here])
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +157,18 @@ class PieceSums:
     def derivatives(
         self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
     ) -> Derivatives:
-        """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception."""
+        """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception.
+
+        The curvature is that of the loss.
+        """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             given = beta / self.scaling.spread
             log_rates = alpha - self._origin @ given
             rates = np.append(np.exp(log_rates), 0.0)
             rates[self._reached :] = 0.0  # nobody's, however large
             before = np.append(0.0, np.add.accumulate(rates[:-1]))
-            point = _Point(link, detail, rates, before, given)
             if np.isfinite(before[-1]):
+                point = _Point(link, detail, rates, before, given)
                 found = self._at(point, log_rates)
                 if np.isfinite(found.loss + found.alpha.sum() + found.beta.sum()):
                     return found
@@ -142,20 +176,18 @@ class PieceSums:
 
     def _at(self, point: _Point, log_rates: FloatArray) -> Derivatives:
         block = min(_PATIENTS, max(256, _BLOCK // max(point.beta.size, 1)))
-        if point.whole:  # sums by piece are added once a block: it has more patients than they
-            block = max(block, 4 * self.pieces)
-        cut = parts(self._patients, point.beta.size, least=max(block, 2 * self.pieces))
+        # Sums by piece are added up once a block and a part: these have more patients.
+        many = 4 * self.pieces
+        patients = int(self.placed.passed.size)
+        cut = parts(patients, point.beta.size, least=max(block, many))
+        size = max(block, many) if point.whole else block
         room = local()  # for covariates, one a thread
-        total = _Sums.total(in_order(lambda part: self._sums(part, block, point, room), cut))
+        total = _Sums.total(in_order(lambda part: self._sums(part, size, point, room), cut))
         if not point.link.grouped:
             total.cost[...] -= self._events @ log_rates
         return self._scaled(total, point)
 
     # What does not depend on the question.
-
-    @property
-    def _patients(self) -> int:
-        return int(self.placed.passed.size)
 
     @cached_property
     def _centered(self) -> bool:
@@ -187,66 +219,78 @@ class PieceSums:
 
     def _sums(self, part: slice, size: int, point: _Point, room: local) -> _Sums:
         """Over neighbours, block by block."""
-        vectors = np.empty((4 if point.link.grouped else 2, part.stop - part.start))
+        vectors = self._vectors(part, point)
+        patients = vectors.passed.size
+        even = -(-patients // max(1, -(-patients // size))) or 1  # no small block at the end
 
         def blocks() -> Iterator[_Sums]:
-            for start in range(part.start, max(part.stop, part.start + 1), size):
-                own = slice(start, min(start + size, part.stop))
-                here = vectors[:, start - part.start : own.stop - part.start]
-                yield self._of_block(own, self._covariates(own, size, room), here, point)
+            for start in range(0, max(patients, 1), even):
+                own = vectors.block(slice(start, min(start + even, patients)))
+                yield self._of_block(self._covariates(own.own, size, room), own, point)
 
-        passed = self.placed.passed[part]
         total = _Sums.total(blocks())
-        by_piece = [np.bincount(passed, vector, self.pieces + 1) for vector in vectors]
-        return total._replace(by_piece=np.array(by_piece))
+        if not point.link.grouped:
+            total.cost[...] -= self._event[part] @ vectors.predictor
+        by_piece = vectors.risk, vectors.share * vectors.risk, *vectors.events
+        sums = [np.bincount(vectors.passed, one, self.pieces + 1) for one in by_piece]
+        return total._replace(by_piece=np.array(sums))
 
-    def _of_block(self, own: slice, x: FloatArray, vectors: FloatArray, point: _Point) -> _Sums:
-        """Over one block; `vectors` get what is to be summed by piece."""
-        passed = self.placed.passed[own]
-        risk, share = vectors[:2]
-        predictor = x @ point.beta
-        risk[:] = risk_of(predictor)
-        np.multiply(self.placed.part[own], risk, out=share)
-        following = point.rates.take(passed)
-        weight = point.before.take(passed)
-        weight *= risk
-        weight += share * following
+    def _vectors(self, part: slice, point: _Point) -> _Vectors:
+        passed, share = self.placed.passed[part], self.placed.part[part]
+        hazard = point.rates.take(passed)
+        hazard *= share
+        hazard += point.before.take(passed)
+        predictor, risk = np.zeros((2, passed.size))
+        events = np.zeros((2 if point.link.grouped else 0, passed.size))
+        return _Vectors(part, passed, share, hazard, predictor, risk, events)
+
+    def _of_block(self, x: FloatArray, own: _Vectors, point: _Point) -> _Sums:
+        if point.effects:
+            np.matmul(x, point.beta, out=own.predictor)
+        np.exp(np.minimum(own.predictor, HIGHEST), out=own.risk)
+        weight = own.hazard * own.risk
+        cost = 0.0
         if point.link.grouped:
-            slope, curvature = vectors[2:]
-            v = following * risk
-            cost = self._events_of(own, point.link, v, slope, curvature)
-            slopes = (weight + slope) @ x
-            weight += curvature
-            share = share + np.divide(curvature * risk, v, out=np.zeros_like(v), where=v > 0)
+            cost = self._add_events(own, point)
+            slope = (weight + own.events[0]) @ x
+            weight += own.events[1]
+            np.maximum(weight, 0.0, out=weight)
         else:
-            event = self._event[own]
-            cost = -(event @ predictor)
-            slopes = (weight - event) @ x
-        curved = square = cross = np.empty(0)
-        if point.detail is not Detail.GRADIENT:
-            curved = weight @ x
-            if point.detail is Detail.DIAGONAL:
-                square = weight @ x**2
-            else:
-                square = weighted_square(x, np.maximum(weight, 0.0))
-        if point.whole:
-            cross = _leaving(passed, risk, share, self.pieces) @ x
-        return _Sums(np.array(cost), slopes, curved, square, cross, np.empty(0))
+            slope = (weight - self._event[own.own]) @ x
+        curved = square = cross = _NOTHING
+        if point.detail is Detail.DIAGONAL:
+            curved, square = weight @ x, weight @ x**2
+        elif point.detail is Detail.BLOCK:
+            curved, square = weight @ x, weighted_square(x, weight)
+        elif point.whole:
+            cross, square = self._leaving(own, point) @ x, weighted_square(x, weight)
+        return _Sums(np.array(cost), slope, curved, square, cross, _NOTHING)
 
-    def _events_of(
-        self,
-        own: slice,
-        link: AbstractLink,
-        v: FloatArray,
-        slope: FloatArray,
-        curvature: FloatArray,
-    ) -> float:
+    def _add_events(self, own: _Vectors, point: _Point) -> float:
         """Write the slope and curvature of a block's events, and give what they cost."""
-        happened = np.flatnonzero(self.placed.event[own])
-        event = link.event(v[happened])
-        slope[:], curvature[:] = 0.0, 0.0
-        slope[happened], curvature[happened] = event.slope, event.curvature
+        happened = np.flatnonzero(self.placed.event[own.own])
+        rates = point.rates.take(own.passed[happened])
+        event = point.link.event(rates * own.risk[happened])
+        own.events[0, happened], own.events[1, happened] = event.slope, event.curvature
         return float(np.add.reduce(event.cost))
+
+    def _leaving(self, own: _Vectors, point: _Point) -> sparse.csc_array:
+        """Where r of each patient falls away from those at risk: (pieces + 1, patients).
+
+        Where the piece that a patient leaves in begins, all falls away but its share in that
+        piece, and this where it ends. The share of an event is what has its curvature.
+        """
+        share = own.share * own.risk
+        if point.link.grouped:
+            rates, curvature = point.rates.take(own.passed), own.events[1]
+            share += np.divide(curvature, rates, out=np.zeros_like(rates), where=rates > 0)
+        weights = np.stack([own.risk - share, share], axis=1)
+        places = np.empty(weights.shape, dtype=np.int32)
+        places[:, 0], places[:, 1] = own.passed, np.minimum(own.passed + 1, self.pieces)
+        ends = np.arange(0, places.size + 1, 2, dtype=np.int32)
+        return sparse.csc_array(
+            (weights.ravel(), places.ravel(), ends), shape=(self.pieces + 1, own.passed.size)
+        )
 
     def _covariates(self, own: slice, size: int, room: local) -> FloatArray:
         """Of some patients, (patients, kept columns), as they are summed over."""
@@ -266,50 +310,37 @@ class PieceSums:
     def _scaled(self, sums: _Sums, point: _Point) -> Derivatives:
         """The sums on the common scale, and as derivatives."""
         rates = point.rates[:-1]
-        leaving, share, *event = sums.by_piece
+        leaving, share, *events = sums.by_piece
         at_risk = rates * (_at_risk(leaving) + share[:-1])
-        slope, curvature = (part[:-1] for part in event) if event else (-self._events, 0.0)
+        slope, curvature = (part[:-1] for part in events) if events else (-self._events, 0.0)
         alpha, curved = at_risk + slope, at_risk + curvature
         mean, spread = self._origin, self.scaling.spread
         loss = float(sums.cost + np.add.reduce(at_risk))
         beta = (sums.slope - np.add.reduce(alpha) * mean) / spread
         if point.detail is Detail.GRADIENT:
             return Derivatives(loss, alpha, beta, None)
+        by_beta, by_piece = sums.curved, None
+        if point.whole:
+            by_piece = _at_risk(sums.cross)
+            by_piece *= rates[:, None]
+            by_beta = np.add.reduce(by_piece, 0)
+            _center(by_piece, curved, mean, spread)
         # Σ w (x − m)(x − m)ᵀ = Σ w x xᵀ − m uᵀ − u mᵀ, with u = Σ w x − ½ m Σ w.
-        around = sums.curved - 0.5 * np.add.reduce(curved) * mean
+        around = by_beta - 0.5 * np.add.reduce(curved) * mean
         if point.detail is Detail.DIAGONAL:
             square = (sums.square - 2.0 * around * mean) / spread**2
         else:
             square = sums.square - np.outer(mean, around) - np.outer(around, mean)
             square /= np.outer(spread, spread)
-        cross = None
-        if point.whole:
-            cross = _at_risk(sums.cross)
-            for first in range(0, self.pieces, _PATIENTS):  # in the cache
-                own = slice(first, first + _PATIENTS)
-                cross[own] *= rates[own, None]
-                cross[own] -= curved[own, None] * mean
-                cross[own] /= spread
-        return Derivatives(loss, alpha, beta, Curvature(curved, cross, square))
+        return Derivatives(loss, alpha, beta, Curvature(curved, by_piece, square))
 
 
-def _leaving(
-    passed: IntArray, risk: FloatArray, share: FloatArray, pieces: int
-) -> sparse.csc_array:
-    """Sums patients by piece: r less their share of the one they leave in, r before it.
-
-    What is left of them in a piece is the sum over all that follow.
-    """
-    places = np.empty((passed.size, 2), dtype=np.int32)
-    places[:, 0] = passed
-    np.minimum(passed + 1, pieces, out=places[:, 1], casting="same_kind")
-    weights = np.empty((passed.size, 2))
-    np.subtract(risk, share, out=weights[:, 0])
-    weights[:, 1] = share
-    pointers = np.arange(0, places.size + 1, 2, dtype=np.int32)
-    return sparse.csc_array(
-        (weights.ravel(), places.ravel(), pointers), shape=(pieces + 1, passed.size)
-    )
+def _center(sums: FloatArray, weight: FloatArray, mean: FloatArray, spread: FloatArray) -> None:
+    """Bring sums of weight · x, a row each, to (x − mean) / spread; a few rows at a time."""
+    for first in range(0, len(sums), _PATIENTS):
+        own = slice(first, first + _PATIENTS)
+        sums[own] -= weight[own, None] * mean
+        sums[own] /= spread
 
 
 def _at_risk(leaving: FloatArray) -> FloatArray:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 
 #: Numbers in a part, at least: with fewer, threads wait for each other longer than they work.
-_WORTH = 2**19
+_WORTH = 2**20
 #: Parts, at most: enough to keep many threads busy to the end.
-_MOST_PARTS = 64
+_MOST_PARTS = 32
 
 _chosen: ContextVar[int | None] = ContextVar("threads", default=None)
 
@@ -60,19 +62,33 @@ def threads() -> int:
 
 
 def parts(rows: int, columns: int, *, least: int = 1) -> list[slice]:
-    """Cut so many patients, each with so many numbers, into parts of at least `least`."""
-    worth = max(1, least, -(-_WORTH // max(columns, 1)))
+    """Cut so many patients, each with so many numbers, into parts of at least `least`.
+
+    Sums of squares over all parts together are smaller than what they are taken of.
+    """
+    worth = max(1, least, -(-_WORTH // max(columns, 1)), 4 * columns)
     count = min(_MOST_PARTS, rows // worth) or 1
-    bounds = [rows * number // count for number in range(count + 1)]
-    return [slice(*both) for both in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [slice(*both) for both in pairwise(rows * k // count for k in range(count + 1))]
 
 
-def in_order(work: Callable[[slice], Part], cut: Sequence[slice]) -> Iterator[Part]:
-    """What `work` gives for one part after the other, computed on several threads at once."""
+def in_order(work: Callable[[slice], Part], cut: Sequence[slice]) -> list[Part]:
+    """What `work` gives for each part, computed on several threads at once."""
+    results: dict[int, Part] = {}
+    waiting = deque(range(len(cut)))
+
+    def take() -> None:
+        with suppress(IndexError):
+            while True:
+                number = waiting.popleft()
+                results[number] = work(cut[number])
+
     with _one_thread_in_blas() as alone:
-        many = min(threads(), len(cut)) if alone else 1
-        # Each part's result is let go of as soon as it is taken: there may be many large ones.
-        yield from map(work, cut) if many == 1 else _pool(many).map(work, cut)
+        others = min(threads(), len(cut)) - 1 if alone else 0
+        helpers = [_pool(others).submit(take) for _ in range(others)]
+        take()
+        for helper in helpers:
+            helper.result()
+    return [results[number] for number in range(len(cut))]
 
 
 @cache
