@@ -54,7 +54,7 @@ def plan(reading: CensoredInterval = "include") -> Plan:
             outcome={"time": "t", "event": "e"},
             covariates=["x0", "x1"],
             grid={"width": 30.0, "horizon": HORIZON},
-            model={"censored_interval": reading},
+            model={"link": "cloglog", "censored_interval": reading},
             privacy={"secure_sums": True},
         )
     )

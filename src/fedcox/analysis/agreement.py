@@ -30,7 +30,7 @@ from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.event_pieces import (
     cut_by_events,
-    join_until,
+    join_empty,
     named_bounds,
     public_cells,
     round_times,
@@ -99,7 +99,7 @@ class _Cells:
         happened = np.flatnonzero(events)
         if self.named is not None:
             places = np.searchsorted(self.pieces.bounds, self.named.bounds)
-            kept = places[join_until(np.add.reduceat(events, places[:-1]), least)]
+            kept = places[join_empty(np.add.reduceat(events, places[:-1]))]
         elif self.at_events and happened.size <= most:
             kept = np.union1d([0, events.size], np.append(happened, happened + 1))
             ties = np.rint(np.add.reduceat(events, kept[:-1])).astype(np.int64)
@@ -317,11 +317,7 @@ def _at_events(plan: Plan, federation: Federation) -> bool:
 
 
 def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> tuple[int, int]:
-    """How many pieces at most, and events in each at least.
-
-    Where only sums are seen each piece has enough, whatever the study names.
-    """
-    least = 1 if federation.shows_centers else _FEWEST_EVENTS
+    """How many pieces at most, and events in each at least."""
     if plan.every_event:
         return events.size, 1
     if plan.pieces is not None:
@@ -333,9 +329,7 @@ def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> t
                     "least, and ten are better. Give fewer pieces, or leave them out."
                 ],
             )
-        return plan.pieces, least
-    if plan.width is not None or plan.edges is not None:
-        return events.size, least
+        return plan.pieces, 1
     if federation.in_one_process and not plan.few_pieces:
         return _MOST_PIECES, 1
     return _MOST_BETWEEN, _FEWEST_EVENTS

@@ -189,8 +189,8 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
         joined = agreement.cells - agreement.setting.grid.intervals
         yield Notice(
             "JoinedIntervalsWarning",
-            f"{joined} of {agreement.cells} pieces had no event, or fewer than may be seen, "
-            "and were joined with a neighbour. Time at risk stays exact.",
+            f"{joined} of {agreement.cells} pieces had no event and were joined with a "
+            "neighbour, since nothing could be told of their hazard.",
         )
     yield from _late(agreement)
 
@@ -219,8 +219,8 @@ def _merged(agreement: Agreement) -> Iterator[Notice]:
         yield Notice(
             "JoinedIntervalsWarning",
             f"{agreement.cells} intervals were joined to {edges.size}, so that enough patients "
-            f"leave in each; the widest is {np.diff(edges, prepend=0.0).max():g} long, and time "
-            f'ends at {edges[-1]:g}. {_INSIDE_IS_LOST} link = "log" joins none.',
+            f"leave in each; the widest is {np.diff(edges, prepend=0.0).max():g} long, and "
+            f'time ends at {edges[-1]:g}. {_INSIDE_IS_LOST} link = "log" joins none.',
         )
 
 

@@ -96,18 +96,13 @@ def cut_by_events(events: FloatArray, *, most: int, least: int = 1) -> IntArray:
     return np.array([*kept, int(happened[-1]) + 1])
 
 
-def join_until(events: FloatArray, least: int) -> IntArray:
-    """Which bounds remain, by their places, if pieces are joined to at least so many events.
+def join_empty(events: FloatArray) -> IntArray:
+    """Which bounds remain, by their places, if a piece without events joins the next.
 
-    Each joins those after it; what is left after the last joins the one before.
+    Those after the last event join the one before.
     """
-    ends, gathered = [], 0.0
-    for place in np.flatnonzero(events).tolist():
-        gathered += float(events[place])
-        if gathered >= least:
-            ends.append(place + 1)
-            gathered = 0.0
-    return np.array([0, *ends[:-1], events.size])
+    ends = np.flatnonzero(events) + 1
+    return np.concatenate(([0], ends[:-1], [events.size]))
 
 
 def recorded_unit(times: FloatArray) -> float:
