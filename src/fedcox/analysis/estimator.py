@@ -14,6 +14,7 @@ from fedcox.analysis.plan import SOLVERS, Plan
 from fedcox.errors import CohortError
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
+from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
 from fedcox.survival.step_function import StepFunction
 from fedcox.survival.survival_curve import cumulative_hazard, survival
@@ -98,7 +99,7 @@ class DiscreteTimeCox:
 
     def predict(self, X: ArrayLike) -> FloatArray:  # noqa: N803
         """Log risk of each patient: higher is worse."""
-        return np.asarray(self._checked(X) @ self.coef_)
+        return linear_predictor(self._checked(X), self.coef_)
 
     def score(self, X: ArrayLike, y: Any) -> float:  # noqa: N803
         """Harrell's concordance index, on true times."""

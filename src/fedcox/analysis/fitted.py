@@ -11,6 +11,7 @@ import numpy as np
 
 from fedcox.federation.ledger import LedgerRow
 from fedcox.survival.cohort import FloatArray
+from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
 from fedcox.survival.survival_curve import median_time, survival
 
@@ -240,10 +241,8 @@ class FittedStudy:
         return x
 
     def _log_risk(self, x: FloatArray) -> FloatArray:
-        # A column left out of the fit must not spread its missing values either.
-        fitted = [i for i, row in enumerate(self.coefficients) if row.coef is not None]
-        coef = _column([self.coefficients[i].coef for i in fitted])
-        return np.asarray(x[:, fitted] @ coef, dtype=np.float64)
+        # Of zero, a column left out of the fit does not spread its missing values either.
+        return linear_predictor(x, np.array([row.coef or 0.0 for row in self.coefficients]))
 
     def _survival(self, log_risk: FloatArray) -> FloatArray:
         return survival(self._alpha(), log_risk, link=LINKS[self.link])
