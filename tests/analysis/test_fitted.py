@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from fedcox.analysis.fitted import FittedStudy
-from fedcox.errors import CohortError, InputError, OutputError
+from fedcox.errors import CohortError, InputError, OutputError, StudyError
 from tests import fitted_examples as examples
 
 PATIENTS = pd.DataFrame(
@@ -129,6 +129,19 @@ def test_a_fit_that_lacks_a_field_of_a_row_is_named_as_incomplete(tmp_path: Path
     path.write_text(json.dumps(record))
     with pytest.raises(InputError, match="not a complete fit"):
         FittedStudy.read(path)
+
+
+def test_a_fit_of_a_study_that_cannot_be_run_says_what_is_wrong_with_the_study(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "fit.json"
+    examples.lung().save(path)
+    record = json.loads(path.read_text())
+    record["study"]["model"]["link"] = "probit"
+    path.write_text(json.dumps(record))
+    with pytest.raises(StudyError, match="link") as caught:
+        FittedStudy.read(path)
+    assert caught.value.faults
 
 
 def test_a_missing_fit_says_what_to_give(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from fedcox.analysis.fitted import (
     Notice,
     RoundRow,
 )
-from fedcox.errors import InputError
+from fedcox.errors import InputError, StudyError
 
 if TYPE_CHECKING:
     from fedcox.analysis.study import Study
@@ -93,6 +93,8 @@ def read_fit(path: str | Path) -> FittedStudy:
     record = _record(Path(path))
     try:
         return _fitted(record, _study(record))
+    except StudyError:
+        raise  # it says itself what is wrong with the study
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} is not a complete fit.json.",

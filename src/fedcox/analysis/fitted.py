@@ -168,30 +168,7 @@ class FittedStudy:
     @property
     def summary(self) -> pd.DataFrame:
         """One row per covariate, under lifelines' column names."""
-        import pandas as pd
-
-        rows = self.coefficients
-        coef = _column([row.coef for row in rows])
-        se = _column([row.se for row in rows])
-        p = _column([row.p for row in rows])
-        with np.errstate(divide="ignore"):  # p = 0 reads as infinitely many bits
-            bits = -np.log2(p)
-        columns = {
-            "coef": coef,
-            "exp(coef)": _column([row.ratio for row in rows]),
-            "se(coef)": se,
-            "coef lower 95%": coef - NORMAL_975 * se,
-            "coef upper 95%": coef + NORMAL_975 * se,
-            "exp(coef) lower 95%": _column([row.ratio_low for row in rows]),
-            "exp(coef) upper 95%": _column([row.ratio_high for row in rows]),
-            "cmp to": np.zeros(len(rows)),
-            "z": _column([row.z for row in rows]),
-            "p": p,
-            "-log2(p)": bits,
-        }
-        return pd.DataFrame(
-            columns, index=pd.Index([row.name for row in rows], name="covariate")
-        )
+        return summary_table(self.coefficients)
 
     def save(self, path: str | Path) -> None:
         """Write everything but the ledger as fit.json, numbers at full precision."""
@@ -249,6 +226,31 @@ class FittedStudy:
 
     def _alpha(self) -> FloatArray:
         return np.array([_extended_alpha(row) for row in self.baseline], dtype=np.float64)
+
+
+def summary_table(rows: Sequence[Coefficient]) -> pd.DataFrame:
+    """Coefficients as a table under lifelines' column names."""
+    import pandas as pd
+
+    coef = _column([row.coef for row in rows])
+    se = _column([row.se for row in rows])
+    p = _column([row.p for row in rows])
+    with np.errstate(divide="ignore"):  # p = 0 reads as infinitely many bits
+        bits = -np.log2(p)
+    columns = {
+        "coef": coef,
+        "exp(coef)": _column([row.ratio for row in rows]),
+        "se(coef)": se,
+        "coef lower 95%": coef - NORMAL_975 * se,
+        "coef upper 95%": coef + NORMAL_975 * se,
+        "exp(coef) lower 95%": _column([row.ratio_low for row in rows]),
+        "exp(coef) upper 95%": _column([row.ratio_high for row in rows]),
+        "cmp to": np.zeros(len(rows)),
+        "z": _column([row.z for row in rows]),
+        "p": p,
+        "-log2(p)": bits,
+    }
+    return pd.DataFrame(columns, index=pd.Index([row.name for row in rows], name="covariate"))
 
 
 def _extended_alpha(row: BaselineInterval) -> float:

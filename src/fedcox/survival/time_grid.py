@@ -85,7 +85,8 @@ class TimeGrid:
                 f"{_MOST_INTERVALS:,}.",
                 ["Choose a larger width, in the unit of the follow-up time."],
             )
-        last = int(_interval_of(np.array([horizon]), width)[0])
+        # A width far beyond the horizon is rounded to none: one interval holds everything.
+        last = max(1, int(_interval_of(np.array([horizon]), width)[0]))
         edges = width * np.arange(1, last + 1, dtype=np.float64)
         edges[-1] = horizon
         return cls(edges, width=width)
