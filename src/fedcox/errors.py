@@ -25,6 +25,7 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── EmptyIntervalsWarning    intervals without an event: hazard zero
 ├── EventsOnlyIntervalsWarning   intervals where everyone at risk has the event: hazard one
 ├── SeparationWarning        a coefficient that grows without bound
+├── RidgeWarning             z, p and intervals that a penalty has changed
 ├── NotConvergedWarning      the solver stopped before the optimum
 ├── ApproximateSolverWarning the solver ends near the pooled optimum, not at it
 ├── MissingCenterWarning     patients left out because they name no center
@@ -165,6 +166,10 @@ class EventsOnlyIntervalsWarning(FedcoxWarning):
 
 class SeparationWarning(FedcoxWarning):
     """A coefficient that improves the likelihood without bound."""
+
+
+class RidgeWarning(FedcoxWarning):
+    """A penalty moved the coefficients, and with them what z, p and intervals mean."""
 
 
 class NotConvergedWarning(FedcoxWarning):

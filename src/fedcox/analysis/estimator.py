@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from scipy.sparse import issparse
 
 import fedcox.errors as errors
-from fedcox.analysis.fitted import Coefficient, summary_table
+from fedcox.analysis.fitted import Coefficient, Notice, summary_table
 from fedcox.analysis.inference import coefficient_rows
 from fedcox.analysis.notices import notices
 from fedcox.analysis.plan import SOLVERS, Plan
@@ -63,6 +62,7 @@ class AbstractSurvivalEstimator(ABC):
     _link: AbstractLink
     _coefficients: tuple[Coefficient, ...]
     _counts: Counts
+    _cautions: list[Notice]  # for readers of z, p and intervals
     #: Of the fit, with outcomes that nobody can change, until their c-index is counted.
     _patients: tuple[Cohort, FloatArray, BoolArray] | None
     _concordance: float
@@ -82,8 +82,10 @@ class AbstractSurvivalEstimator(ABC):
         given = Cohort(_table(X), *outcome(y))
         cohort = self._without_missing(given)
         found = estimate(plan, InProcess.from_cohorts({"all": cohort}))
-        for notice in notices(plan, found.agreement, found.solution):
-            warnings.warn(getattr(errors, notice.name)(notice.text), stacklevel=2)
+        told = notices(plan, found.agreement, found.solution)
+        # On z, p and intervals alone: said where they are read, not in every fit of a search.
+        self._cautions = [notice for notice in told if notice.name == "RidgeWarning"]
+        _warn(notice for notice in told if notice not in self._cautions)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -128,6 +130,7 @@ class AbstractSurvivalEstimator(ABC):
     def summary_(self) -> pd.DataFrame:
         """One row per column of X, under lifelines' names: coef, exp(coef), se(coef), …, p."""
         self._check_fitted()
+        _warn(self._cautions)
         return summary_table(self._coefficients)
 
     @property
@@ -371,6 +374,11 @@ class DiscreteTimeCox(AbstractSurvivalEstimator):
         )
 
 
+def _warn(told: Iterable[Notice]) -> None:
+    for notice in told:
+        warnings.warn(getattr(errors, notice.name)(notice.text), stacklevel=3)
+
+
 def _is_number(value: object) -> bool:
     """A finite one, of Python or numpy."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
@@ -401,7 +409,7 @@ def _missing_values(patients: int) -> CohortError:
 
 
 def _table(x: Any) -> FloatArray:
-    if issparse(x):
+    if hasattr(x, "toarray"):  # scipy's, which need not be loaded for it
         raise CohortError(
             "X is a sparse matrix, and sparse input is not supported.",
             ["Call X.toarray() first."],

@@ -73,6 +73,7 @@ def fit_text(fitted: FittedStudy) -> str:
         "null_log_likelihood": fitted.null_log_likelihood,
         "likelihood_ratio": fitted.likelihood_ratio,
         "converged": fitted.converged,
+        "ending": fitted.ending,
         "rounds": fitted.rounds,
         "bytes_up": fitted.bytes_up,
         "bytes_down": fitted.bytes_down,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedcox.data.wording import counted, listed
 from fedcox.federation.ledger import LedgerRow
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.linear_predictor import linear_predictor
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from fedcox.analysis.study import Study
 
 NORMAL_975 = 1.959963984540054  # the normal quantile of a 95 % interval
+_NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,29 @@ class FittedStudy:
             ],
             dtype=np.float64,
         )
+
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """Columns whose coefficient grows without bound: there is no optimum to be reached."""
+        return tuple(row.name for row in self.coefficients if row.note == "separated")
+
+    @property
+    def ending(self) -> str:
+        """How the fit ended, in words; `converged` alone does not tell of unbounded growth.
+
+        Under noise a fit ends when the sums that were planned are used up.
+        """
+        if self.guarantee is not None:
+            return f"{counted(self.guarantee.releases, 'noisy sum')} used, as planned"
+        rounds = counted(self.rounds, "round")
+        ended = f"converged in {rounds}" if self.converged else f"not converged after {rounds}"
+        if not self.unbounded:
+            return ended
+        names, more = self.unbounded[:_NAMES_SHOWN], len(self.unbounded) - _NAMES_SHOWN
+        which = listed([*names, f"{more} more"] if more > 0 else names)
+        one = len(self.unbounded) == 1
+        grows = f"coefficient of {which} grows" if one else f"coefficients of {which} grow"
+        return f"{ended}, {'but' if self.converged else 'and'} the {grows} without bound"
 
     @property
     def summary(self) -> pd.DataFrame:
