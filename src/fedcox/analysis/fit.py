@@ -30,6 +30,7 @@ from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
 from fedcox.solvers.solver import Problem, Solution, Watcher
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
+from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.schur import schur_complement
 from fedcox.survival.separation import separated_columns
 from fedcox.survival.time_grid import Pieces
@@ -326,14 +327,16 @@ def _concordance(federation: Federation, found: Estimate) -> float | None:
     """
     if not isinstance(federation, InProcess):
         return None
-    scaling = found.agreement.setting.scaling
-    risks = []
-    for center in federation.centers:
-        scaled = np.empty((center.cohort.patients, scaling.keep.size))
-        scaling.apply(center.cohort.covariates, out=scaled)
-        risks.append(scaled @ found.solution.beta)
+    agreement, cohorts = found.agreement, [center.cohort for center in federation.centers]
+    coefficients = np.zeros(agreement.mean.size)
+    coefficients[agreement.setting.scaling.keep] = found.inference.coefficients
     return concordance_index(
-        np.concatenate([center.cohort.time for center in federation.centers]),
-        np.concatenate([center.cohort.event for center in federation.centers]),
-        np.concatenate(risks),
+        np.concatenate([cohort.time for cohort in cohorts]),
+        np.concatenate([cohort.event for cohort in cohorts]),
+        np.concatenate(
+            [
+                linear_predictor(cohort.covariates, coefficients, mean=agreement.mean)
+                for cohort in cohorts
+            ]
+        ),
     ).index

@@ -37,6 +37,7 @@ def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notic
         *_approximate(plan, solution),
         *_not_converged(plan, solution),
         *_separation(plan, agreement, solution),
+        *_ridge(plan),
         *_columns(plan, agreement),
         *_time(plan, agreement, solution),
     )
@@ -151,6 +152,20 @@ def _separation(plan: Plan, agreement: Agreement, solution: Solution) -> list[No
             "some group has no event, or only events. Its value and standard error are where "
             "the search stopped and mean nothing. Leave the column out, join categories, or "
             "set a ridge.",
+        )
+    ]
+
+
+def _ridge(plan: Plan) -> list[Notice]:
+    if not plan.ridge:
+        return []
+    return [
+        Notice(
+            "RidgeWarning",
+            f"A ridge of {plan.ridge:g} pulls every coefficient towards zero. Standard errors, "
+            "z, p and intervals are not what they are without it: they count the penalty as if "
+            "patients had told it, and leave out how far it moved the coefficients. Do not use "
+            "them as a test; fit without a ridge for that.",
         )
     ]
 

@@ -27,7 +27,7 @@ _FEWEST_MASKED = 3
 def broken_rules(tables: Mapping[str, Any]) -> list[str]:
     """Every broken rule of these tables."""
     return [
-        *_grid(_table(tables, "grid") or {}, _link(tables)),
+        *grid_faults(_table(tables, "grid") or {}, _link(tables)),
         *_exact_time(tables),
         *_outcome(_table(tables, "outcome")),
         *_covariates(tables.get("covariates")),
@@ -48,7 +48,8 @@ def _link(tables: Mapping[str, Any]) -> Any:
     return (_table(tables, "model") or {}).get("link", _DEFAULT_LINK)
 
 
-def _grid(grid: Mapping[str, Any], link: Any) -> Iterator[str]:
+def grid_faults(grid: Mapping[str, Any], link: Any = _DEFAULT_LINK) -> Iterator[str]:
+    """Every broken rule of the way in which time is divided."""
     given = [key for key in ("pieces", "edges", "width", "times") if grid.get(key) is not None]
     if len(given) > 1:
         yield f"[grid]: {listed(given, joint='and')} are given; give one of them at most."

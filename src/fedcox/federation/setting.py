@@ -135,10 +135,8 @@ class Setting:
         if not self.link.grouped:
             # Events add a number that is known, and who leaves without one does so somewhere
             # inside a piece: the groups are those who leave in each, with the event or not.
-            own, pooled = (
-                None if groups is None else groups.sum(axis=0, keepdims=True)[:, 1:]
-                for groups in (own, pooled)
-            )
+            own = own.sum(axis=0, keepdims=True)[:, 1:]
+            pooled = None if pooled is None else pooled.sum(axis=0, keepdims=True)[:, 1:]
         return Exposure(
             int(events.size),
             int(np.count_nonzero(events)),

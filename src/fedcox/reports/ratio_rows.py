@@ -28,6 +28,7 @@ WARNING_TITLES: Mapping[str, str] = {
     "EmptyIntervalsWarning": "Intervals without an event",
     "EventsOnlyIntervalsWarning": "Intervals in which everyone had the event",
     "SeparationWarning": "A coefficient without a limit",
+    "RidgeWarning": "Coefficients pulled towards zero",
     "NotConvergedWarning": "The fit did not finish",
     "ApproximateSolverWarning": "An approximate result",
     "MissingCenterWarning": "Patients who belong to no center",
@@ -134,14 +135,6 @@ def no_concordance_text(fitted: FittedStudy) -> str:
     return "not computed: it compares patients of different centers"
 
 
-def rounds_text(fitted: FittedStudy) -> str:
-    """How the solver ended; under noise it ends when the sums that were planned are used up."""
-    rounds = noun_text(fitted.rounds, "round")
-    if fitted.guarantee is not None:
-        return f"{noun_text(fitted.guarantee.releases, 'noisy sum')} used, as planned"
-    return f"converged in {rounds}" if fitted.converged else f"not converged after {rounds}"
-
-
 def footer_lines(fitted: FittedStudy) -> list[str]:
     """The facts below the table: patients, tests, rounds, bytes, and what was seen of whom."""
     dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
@@ -159,7 +152,7 @@ def footer_lines(fitted: FittedStudy) -> list[str]:
         lines.append(f"{noun_text(filled, 'cell')} without a value filled with the mean")
     lines += _tests(fitted)
     lines.append(
-        f"{rounds_text(fitted)}; {bytes_text(fitted.bytes_up)} left the centers, "
+        f"{fitted.ending}; {bytes_text(fitted.bytes_up)} left the centers, "
         f"{bytes_text(fitted.bytes_down)} went to them"
     )
     if fitted.guarantee is None and known_sizes(fitted.centers) is None:

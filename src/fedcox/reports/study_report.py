@@ -33,7 +33,6 @@ from fedcox.reports.ratio_rows import (
     no_concordance_text,
     no_likelihood_ratio_text,
     ratio_rows,
-    rounds_text,
     warning_title,
 )
 from fedcox.reports.reading_notes import limits
@@ -72,7 +71,7 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
         "pieces": noun_text(len(fitted.baseline), "piece"),
         "time_words": time_words(fitted),
         "state": _state(fitted),
-        "rounds": rounds_text(fitted),
+        "ending": fitted.ending,
         "subtitle": _subtitle(fitted),
         "facts": _facts(fitted),
         "warnings": [
@@ -131,7 +130,7 @@ def _state(fitted: FittedStudy) -> str:
     """The colour of how the solver ended; under noise an end is neither good nor bad."""
     if fitted.guarantee is not None:
         return "still"
-    return "" if fitted.converged else "bad"
+    return "" if fitted.converged and not fitted.unbounded else "bad"
 
 
 def _facts(fitted: FittedStudy) -> list[Fact]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.link import AbstractLink
@@ -55,6 +56,42 @@ class PiecewiseHazard:
             time = self.bounds[piece] + (cumulative - steps[piece]) / self.hazard[piece]
         time = np.where(cumulative <= steps[-1], time, np.nan)
         return np.where(cumulative <= 0, 0.0, time)
+
+
+@dataclass(frozen=True, eq=False)
+class HazardCurve:
+    """One patient's cumulative hazard over time, or survival, as a callable.
+
+    It follows the model between the bounds of the pieces, and knows nothing beyond the last.
+    """
+
+    baseline: PiecewiseHazard
+    log_risk: float
+    survival: bool
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """From when to when it can be asked."""
+        return 0.0, float(self.baseline.bounds[-1])
+
+    @property
+    def x(self) -> FloatArray:
+        """The bounds of the pieces."""
+        return self.baseline.bounds
+
+    @property
+    def y(self) -> FloatArray:
+        """The values at `x`."""
+        return self(self.x)
+
+    def __call__(self, at: ArrayLike) -> FloatArray:
+        times = np.asarray(at, dtype=np.float64)
+        hazard = np.exp(self.log_risk) * self.baseline.cumulative(times)
+        if not (np.isfinite(hazard).all() and (times >= 0).all()):
+            raise ValueError(
+                f"The curve is known from 0 to {self.domain[1]:g}; some time asked for is not."
+            )
+        return np.asarray(np.exp(-hazard) if self.survival else hazard)
 
 
 @dataclass(frozen=True, eq=False)
