@@ -44,11 +44,12 @@ def _table(tables: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     return table if isinstance(table, Mapping) else None
 
 
-def _link(tables: Mapping[str, Any]) -> Any:
-    return (_table(tables, "model") or {}).get("link", _DEFAULT_LINK)
+def _link(tables: Mapping[str, Any]) -> str:
+    link = (_table(tables, "model") or {}).get("link", _DEFAULT_LINK)
+    return link if isinstance(link, str) else ""
 
 
-def grid_faults(grid: Mapping[str, Any], link: Any = _DEFAULT_LINK) -> Iterator[str]:
+def grid_faults(grid: Mapping[str, Any], link: str = _DEFAULT_LINK) -> Iterator[str]:
     """Every broken rule of the way in which time is divided."""
     given = [key for key in ("pieces", "edges", "width", "times") if grid.get(key) is not None]
     if len(given) > 1:
@@ -96,7 +97,8 @@ def _exact_time(tables: Mapping[str, Any]) -> Iterator[str]:
     if reading != "include":
         yield f"[model] censored_interval: {why}"
     for key in ("smallest_group", "smallest_tail"):
-        if (_table(tables, "privacy") or {}).get(key):
+        given = (_table(tables, "privacy") or {}).get(key)
+        if isinstance(given, int) and given > 0:
             yield f"[privacy] {key}: joins intervals, and so {why}"
 
 
