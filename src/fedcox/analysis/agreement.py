@@ -248,7 +248,7 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
 
 def _unit(recorded: float, times: FloatArray | None) -> float | None:
     """The unit of the record; a few whole numbers with a common factor are whole numbers."""
-    if recorded == 0 or np.isinf(recorded):
+    if recorded <= 0:
         return None
     few = times is not None and times.size < _ENOUGH_TIMES
     return 1.0 if few and recorded == round(recorded) else recorded

@@ -66,9 +66,9 @@ def _agreement(study: Study) -> Iterator[str]:
     grouped = LINKS[study.model.link].grouped
     if study.grid.times is not None:
         yield "distinct event times"
-    if study.grid.horizon is None and study.grid.edges is None:
-        if study.grid.times is None or not grouped:
-            yield "last interval" if study.privacy.secure_sums else "longest follow-up"
+    open_end = study.grid.horizon is None and study.grid.edges is None
+    if open_end and (study.grid.times is None or not grouped):
+        yield "last interval" if study.privacy.secure_sums else "longest follow-up"
     if not grouped and study.outcome.resolution is None:
         yield "fractional times"
     yield "interval counts"
