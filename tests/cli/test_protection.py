@@ -69,7 +69,14 @@ def fit(fedcox: Run, folder: Path, *options: str) -> Outcome:
 
 
 def test_secure_sums_under_default_policies(fedcox: Run, tmp_path: Path) -> None:
-    write(tmp_path, "secure_sums = true")
+    def write_in_tenths(privacy: str) -> None:
+        write(tmp_path, privacy)
+        study = tmp_path / "study.toml"
+        study.write_text(
+            study.read_text().replace('event = "e"', 'event = "e"\nresolution = 0.1')
+        )
+
+    write_in_tenths("secure_sums = true")
     done = fit(fedcox, tmp_path, "--policy", "default")
     assert done.status == 0, done.err
     found = json.loads((tmp_path / "run" / "fit.json").read_text())
@@ -78,7 +85,7 @@ def test_secure_sums_under_default_policies(fedcox: Run, tmp_path: Path) -> None
     ledger = (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()
     rows = [json.loads(row) for row in ledger]
     assert {row["protection"] for row in rows} == {"keys", "masks"}
-    write(tmp_path, "")
+    write_in_tenths("")
     assert fit(fedcox, tmp_path, "--overwrite").status == 0
     plain = json.loads((tmp_path / "run" / "fit.json").read_text())
     for ours, theirs in zip(found["coefficients"], plain["coefficients"], strict=True):
@@ -342,7 +349,7 @@ def test_one_patient_more_or_less_never_shows_in_the_warnings_under_noise(
 ) -> None:
     told = []
     for nameless in (0, 1):
-        write(tmp_path, EPSILON, f'{PRIVATE}\n\n[model]\nmissing = "drop"')
+        write(tmp_path, EPSILON, PRIVATE, link='log"\nmissing = "drop')
         frame = pd.read_csv(tmp_path / "all.csv")
         frame.loc[: nameless - 1, "site"] = None
         frame.to_csv(tmp_path / "all.csv", index=False)
