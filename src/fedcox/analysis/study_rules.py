@@ -85,7 +85,12 @@ def _edges(grid: Mapping[str, Any]) -> Iterator[str]:
 
 def _exact_time(tables: Mapping[str, Any]) -> Iterator[str]:
     """Keys that join or read intervals of grouped time, where time is exact."""
+    model = _table(tables, "model") or {}
+    if model.get("df") is not None and model.get("baseline") != "spline":
+        yield '[model] df: the numbers of baseline = "spline"; name it, or leave df out.'
     if _link(tables) in _GROUPED:
+        if model.get("baseline") == "spline":
+            yield '[model] baseline: "spline" goes with link = "log".'
         if (_table(tables, "outcome") or {}).get("resolution") is not None:
             yield (
                 "[outcome] resolution: says where inside an interval an event was, which "

@@ -111,7 +111,8 @@ def setting(**changed: Any) -> Setting:
 
 
 def point(agreed: Setting) -> tuple[Any, Any]:
-    return np.linspace(-2.5, -1.5, agreed.intervals), np.linspace(-0.3, 0.4, agreed.columns)
+    baseline = np.linspace(-2.5, -1.5, agreed.baseline_size)
+    return baseline, np.linspace(-0.3, 0.4, agreed.columns)
 
 
 def at(agreed: Setting, detail: Detail = Detail.GRADIENT, batch: Any = None) -> DerivativesAt:
@@ -128,6 +129,13 @@ def _settings() -> dict[str, Setting]:
         f"log, {name}": setting(grid=grid, link=LINKS["log"], reading="include")
         for name, grid in EXACT.items()
     }
+    smooth = found["log, pieces"]
+    found["log, smooth"] = setting(
+        grid=PIECES,
+        link=LINKS["log"],
+        reading="include",
+        basis=np.linspace(-1.0, 1.0, 3 * smooth.intervals).reshape(-1, 3),
+    )
     plain = setting()
     counted = np.arange(2 * (plain.intervals + 1)).reshape(2, -1)
     found["claimed"] = setting(

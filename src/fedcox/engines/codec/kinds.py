@@ -170,14 +170,16 @@ class Kind:
     fits: Callable[[Any, Any], Iterator[str]] = _any_reply
 
 
-def _derivatives(intervals: int, columns: int, detail: Detail) -> Shapes:
+def _derivatives(
+    intervals: int, columns: int, detail: Detail, *, spline: bool = False
+) -> Shapes:
     gradient: Shapes = {"alpha": (intervals,), "beta": (columns,)}
     if detail is Detail.GRADIENT:
         return {**gradient, "curvature": None}
     whole = detail in (Detail.HESSIAN, Detail.INFORMATION)
     return {
         **gradient,
-        "curvature: alpha": (intervals,),
+        "curvature: alpha": (intervals, intervals) if whole and spline else (intervals,),
         "curvature: cross": (intervals, columns) if whole else None,
         "curvature: beta": (columns,) if detail is Detail.DIAGONAL else (columns, columns),
     }
@@ -237,7 +239,12 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     DerivativesAt: Kind(
         rules.of_derivatives_at,
         Derivatives,
-        lambda query, columns: _derivatives(query.alpha.size, query.beta.size, query.detail),
+        lambda query, columns: _derivatives(
+            query.alpha.size,
+            query.beta.size,
+            query.detail,
+            spline=query.agreed.basis is not None,
+        ),
     ),
     StratifiedCoxAt: Kind(
         rules.of_cox,
