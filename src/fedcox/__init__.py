@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedcox.analysis.estimator import DiscreteTimeCox
+    from fedcox.analysis.estimator import DiscreteTimeCox, ProportionalHazards
     from fedcox.analysis.fit import fit
     from fedcox.analysis.fitted import FittedStudy
     from fedcox.analysis.network_plan import NetworkPlan
@@ -44,6 +44,7 @@ _HOME = {
     "OwnModule": "fedcox.models.architecture",
     "Perceptron": "fedcox.models.architecture",
     "PrivateNetwork": "fedcox.solvers.private_network",
+    "ProportionalHazards": "fedcox.analysis.estimator",
     "Study": "fedcox.analysis.study",
     "TileScorer": "fedcox.models.architecture",
     "TileScorerWithTable": "fedcox.models.architecture",
@@ -68,6 +69,7 @@ __all__ = [
     "OwnModule",
     "Perceptron",
     "PrivateNetwork",
+    "ProportionalHazards",
     "Study",
     "TileScorer",
     "TileScorerWithTable",

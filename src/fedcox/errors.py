@@ -2,8 +2,8 @@
 
 FedcoxError
 ├── InputError               the user's input is wrong; exit status 2, nothing written
-│   ├── StudyError           the study file
-│   ├── CohortError          a hospital's file, or arrays handed in as patients
+│   ├── StudyError           the study file, or settings; a ValueError too
+│   ├── CohortError          a hospital's file, or arrays as patients; a ValueError too
 │   ├── OutputError          where results should go
 │   ├── PolicyError          a hospital's own policy file
 │   ├── RefusedError         a question that a center does not answer
@@ -16,7 +16,8 @@ FedcoxError
 │   ├── DeploymentError      kits, certificates, processes, connections
 │   ├── SlideError           a slide, or a file of its features, that cannot be used
 │   └── WeightsError         weights or modules that do not fit a network
-└── NoInferenceError         the fit cannot give standard errors, with the reason
+├── NoInferenceError         the fit cannot give standard errors, with the reason
+└── NotFittedError           an estimator was asked before its fit; scikit-learn's too
 
 FedcoxWarning                the numbers are finite, but read this before using them
 ├── AliasedColumnsWarning    columns that are combinations of others
@@ -24,6 +25,7 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── EmptyIntervalsWarning    intervals without an event: hazard zero
 ├── EventsOnlyIntervalsWarning   intervals where everyone at risk has the event: hazard one
 ├── SeparationWarning        a coefficient that grows without bound
+├── RidgeWarning             z, p and intervals that a penalty has changed
 ├── NotConvergedWarning      the solver stopped before the optimum
 ├── ApproximateSolverWarning the solver ends near the pooled optimum, not at it
 ├── MissingCenterWarning     patients left out because they name no center
@@ -36,7 +38,9 @@ FedcoxWarning                the numbers are finite, but read this before using 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from functools import cache
 
 
 class FedcoxError(Exception):
@@ -56,11 +60,11 @@ class InputError(FedcoxError):
         super().__init__("\n".join(lines))
 
 
-class StudyError(InputError):
+class StudyError(InputError, ValueError):
     """The study file cannot be used as it is."""
 
 
-class CohortError(InputError):
+class CohortError(InputError, ValueError):
     """A hospital's patients cannot be used as they are."""
 
 
@@ -123,6 +127,25 @@ class NoInferenceError(FedcoxError):
     """Standard errors were asked of a fit that cannot give them."""
 
 
+class NotFittedError(FedcoxError, ValueError, AttributeError):
+    """An estimator was asked for what it only knows after a fit."""
+
+
+def not_fitted(text: str) -> NotFittedError:
+    """The same; for whoever uses scikit-learn, it is scikit-learn's own error as well."""
+    # Who could catch theirs has loaded it. To load it here would take a second, and may fail.
+    loaded = sys.modules.get("sklearn.exceptions")
+    return NotFittedError(text) if loaded is None else _of_both(loaded.NotFittedError)(text)
+
+
+@cache
+def _of_both(theirs: type[Exception]) -> type[NotFittedError]:
+    def pickled(error: NotFittedError) -> tuple[object, tuple[str]]:
+        return not_fitted, (str(error),)
+
+    return type("NotFittedError", (NotFittedError, theirs), {"__reduce__": pickled})
+
+
 class FedcoxWarning(UserWarning):
     """The numbers are finite, but the reader must know something about them."""
 
@@ -157,6 +180,10 @@ class LateEventsWarning(FedcoxWarning):
 
 class SeparationWarning(FedcoxWarning):
     """A coefficient that improves the likelihood without bound."""
+
+
+class RidgeWarning(FedcoxWarning):
+    """A penalty moved the coefficients, and with them what z, p and intervals mean."""
 
 
 class NotConvergedWarning(FedcoxWarning):

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
+from rich.console import Console
 
 from fedcox.analysis.fitted import FittedStudy
-from fedcox.errors import CohortError, InputError, OutputError
+from fedcox.errors import CohortError, InputError, OutputError, StudyError
+from fedcox.reports.ratio_rows import footer_lines
+from fedcox.reports.ratio_table import ratio_table
+from fedcox.reports.study_report import report_html
 from tests import fitted_examples as examples
 
 PATIENTS = pd.DataFrame(
@@ -102,6 +108,47 @@ def test_an_infinite_bound_survives_the_file_as_infinite(tmp_path: Path) -> None
     assert [row.interval for row in back.coefficients] == [(0.0, math.inf), (0.0, math.inf)]
 
 
+def unbounded(*names: str) -> FittedStudy:
+    """The lung example with these coefficients beyond all bounds."""
+    fitted = examples.lung()
+    rows = [
+        replace(row, name=name, note="separated")
+        for row, name in zip(fitted.coefficients, names, strict=False)
+    ]
+    kept = fitted.coefficients[len(rows) :]
+    return replace(fitted, coefficients=(*rows, *kept), rounds=8)
+
+
+def test_the_ending_says_which_coefficients_have_no_optimum(tmp_path: Path) -> None:
+    assert unbounded().ending == "converged in 8 rounds"
+    assert replace(unbounded(), rounds=1).ending == "converged in 1 round"
+    assert replace(unbounded(), converged=False).ending == "not converged after 8 rounds"
+    alone = "the coefficient of dose grows without bound"
+    assert unbounded("dose").ending == f"converged in 8 rounds, but {alone}"
+    given_up = replace(unbounded("dose"), converged=False)
+    assert given_up.ending == f"not converged after 8 rounds, and {alone}"
+    assert unbounded("a", "b", "c", "d", "e").ending == (
+        "converged in 8 rounds, but the coefficients of a, b, c and 2 more grow without bound"
+    )
+    assert examples.differentially_private().ending.endswith("used, as planned")
+    unbounded("dose").save(tmp_path / "fit.json")
+    record = json.loads((tmp_path / "fit.json").read_text())
+    assert record["ending"] == unbounded("dose").ending
+    assert FittedStudy.read(tmp_path / "fit.json").ending == record["ending"]
+
+
+@pytest.mark.parametrize("name", ["dose", "[red]<b>dose</b>[/red]"])
+def test_a_separated_fit_is_nowhere_called_converged_without_a_word(name: str) -> None:
+    fitted = unbounded(name)
+    assert any(fitted.ending in line for line in footer_lines(fitted))
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(ratio_table(fitted))
+    assert fitted.ending in " ".join(console.export_text().split())  # lines may break
+    page = report_html(fitted)
+    assert f'<p class="state bad">{escape(fitted.ending)}</p>' in page
+    assert '<p class="state">' in report_html(unbounded())
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -109,7 +156,8 @@ def test_an_infinite_bound_survives_the_file_as_infinite(tmp_path: Path) -> None
         (b"\xff\xfe\x00", "not a JSON file"),
         (b"[1, 2]", "no version"),
         (b'{"version": 99}', "version 99"),
-        (b'{"version": 1, "study": {}}', "lacks centers"),
+        (b'{"version": 2, "study": {}}', "lacks centers"),
+        (b'{"version": 1, "study": {}}', "has version 1 of fit.json; this fedcox reads"),
     ],
 )
 def test_a_file_that_is_no_fit_is_named_as_such(
@@ -129,6 +177,19 @@ def test_a_fit_that_lacks_a_field_of_a_row_is_named_as_incomplete(tmp_path: Path
     path.write_text(json.dumps(record))
     with pytest.raises(InputError, match="not a complete fit"):
         FittedStudy.read(path)
+
+
+def test_a_fit_of_a_study_that_cannot_be_run_says_what_is_wrong_with_the_study(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "fit.json"
+    examples.lung().save(path)
+    record = json.loads(path.read_text())
+    record["study"]["model"]["link"] = "probit"
+    path.write_text(json.dumps(record))
+    with pytest.raises(StudyError, match="link") as caught:
+        FittedStudy.read(path)
+    assert caught.value.faults
 
 
 def test_a_missing_fit_says_what_to_give(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from fedcox.errors import (
     FedcoxWarning,
     FilledCellsWarning,
     NotConvergedWarning,
+    RidgeWarning,
     SeparationWarning,
 )
 from fedcox.survival.cohort import FloatArray
@@ -61,7 +62,7 @@ def run(
         outcome={"time": "time", "event": "event", "zero_times": "first_interval"},
         covariates=names,
         grid=grid or {"width": WIDTH},
-        model=model,
+        model={"link": "cloglog", **model},
         solver=solver or {"method": "newton"},
     )
     federation = InProcess.from_frame(study, frame, center=center)
@@ -116,6 +117,7 @@ def test_a_group_without_events_is_named_and_spoils_nothing_else(
     group[np.flatnonzero(frame["event"] == 0)[:size]] = 1.0
     ours = run(frame.assign(group=group), link=link, solver=SOLVERS[solver])
     assert "coefficient of group grows" in told(ours, SeparationWarning)
+    assert ours.ending.endswith(" the coefficient of group grows without bound")
     assert_usable(ours)
     row = ours.coefficients[2]
     assert row.coef is not None
@@ -125,6 +127,7 @@ def test_a_group_without_events_is_named_and_spoils_nothing_else(
     limit = run(frame[group == 0], link=link)
     assert_same(ours, limit, ["a", "b"], rtol=1e-3)
     assert not told(limit, SeparationWarning)
+    assert limit.ending == f"converged in {limit.rounds} rounds"
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -192,7 +195,8 @@ def test_nearly_equal_columns_are_not_separation() -> None:
     frame = table(300)
     frame["twin"] = frame["a"] + 1e-4 * np.random.default_rng(0).normal(size=300)
     ours = run(frame)
-    assert not ours.notices or {note.name for note in ours.notices} == {"EmptyIntervalsWarning"}
+    assert not told(ours, SeparationWarning)
+    assert not told(ours, AliasedColumnsWarning)
     theirs = binomial_glm(
         reference_rows(frame), frame[["a", "b", "twin"]].to_numpy(), "cloglog"
     )
@@ -200,13 +204,30 @@ def test_nearly_equal_columns_are_not_separation() -> None:
     np.testing.assert_allclose(ours.summary["se(coef)"], theirs.se, rtol=1e-4)
 
 
-def test_a_ridge_makes_separated_coefficients_finite_without_a_warning() -> None:
+def test_a_ridge_makes_separated_coefficients_finite_and_says_what_it_does_to_tests() -> None:
     frame = table(300)
     group = np.zeros(300)
     group[np.flatnonzero(frame["event"] == 0)[:30]] = 1.0
     ours = run(frame.assign(group=group), ridge=0.5)
     assert not told(ours, SeparationWarning)
     assert -6 < (ours.coefficients[2].coef or 0) < -1
+    assert "A ridge of 0.5 pulls every coefficient towards zero" in told(ours, RidgeWarning)
+    assert "z, p and intervals are not what they are without it" in told(ours, RidgeWarning)
+    assert not told(run(frame), RidgeWarning)
+
+
+def test_with_a_ridge_errors_count_the_penalty_and_leave_out_the_bias() -> None:
+    """What the warning says: simulated again and again, the intervals miss the truth."""
+    covered: dict[float, list[bool]] = {0.0: [], 30.0: []}
+    for seed in range(60):
+        frame = table(100, columns=1, seed=seed)  # the truth is -0.6
+        for ridge, kept in covered.items():
+            row = run(frame, ridge=ridge).coefficients[0]
+            assert row.coef is not None
+            assert row.se is not None
+            kept.append(abs(row.coef + 0.6) < 1.96 * row.se)
+    assert np.mean(covered[0.0]) > 0.85
+    assert np.mean(covered[30.0]) < 0.6
 
 
 # Columns that say nothing new

@@ -53,6 +53,7 @@ def plan(solver: str = "newton", **grid: float) -> Plan:
             outcome={"time": "t", "event": "e"},
             covariates=["x0", "x1", "x2"],
             grid={"width": 60.0, **(grid or {"horizon": 900.0})},
+            model={"link": "cloglog"},
             solver=SOLVERS[solver],
             privacy={"secure_sums": True},
         )

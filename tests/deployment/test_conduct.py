@@ -37,7 +37,7 @@ def hospitals(tmp_path: Path) -> Hospitals:
 
 def in_one_process(text: str = STUDY) -> FittedStudy:
     plan = study(text)
-    return fit(plan, InProcess.from_frame(plan, frames()))
+    return fit(plan, InProcess.from_frame(plan, frames(), apart=True))
 
 
 def approved(hospitals: Hospitals, text: str = STUDY) -> None:
@@ -316,7 +316,7 @@ def test_where_the_study_allows_it_the_rest_goes_on(hospitals: Hospitals) -> Non
     found = result(conducted(hospitals, text, lost_after("Cork", 4)))
     plan = study(text)
     others = {name: table for name, table in frames().items() if name != "Cork"}
-    alone = fit(plan, InProcess.from_frame(plan, others))
+    alone = fit(plan, InProcess.from_frame(plan, others, apart=True))
     close(
         [row.coef for row in found.coefficients],
         [row.coef for row in alone.coefficients],
@@ -360,7 +360,7 @@ def test_a_center_that_masked_sums_went_on_without_stays_out(tmp_path: Path) -> 
     assert run.failure() is not None
     found = result(conducted(hospitals, text))
     assert [row.name for row in found.centers] == list(CENTERS)
-    alone = fit(study(text), InProcess.from_frame(study(text), frames()))
+    alone = fit(study(text), InProcess.from_frame(study(text), frames(), apart=True))
     for row, other in zip(found.coefficients, alone.coefficients, strict=True):
         close([row.coef, row.se], [other.coef, other.se], atol=1e-6)
 
@@ -509,7 +509,7 @@ def test_rounds_on_disk_about_other_patients_are_asked_again(hospitals: Hospital
     assert list(run.checkpoint.iterdir())
     other = frames() | {"Bern": frames()["Bern"].iloc[30:]}
     other["Bern"].to_csv(hospitals.path / "files" / "Bern.csv", index=False)
-    expected = fit(study(), InProcess.from_frame(study(), other))
+    expected = fit(study(), InProcess.from_frame(study(), other, apart=True))
     assert_same_bits(result(conducted(hospitals)), expected)
 
 
@@ -676,7 +676,7 @@ def test_one_altered_byte_of_a_masked_message_costs_its_center_alone(
         return
     found = result(run)
     others = {name: table for name, table in frames(names).items() if name != "Cork"}
-    alone = fit(study(text), InProcess.from_frame(study(text), others))
+    alone = fit(study(text), InProcess.from_frame(study(text), others, apart=True))
     for row, other in zip(found.coefficients, alone.coefficients, strict=True):
         close([row.coef, row.se], [other.coef, other.se], atol=1e-6)
     assert [row.name for row in found.centers] == list(others)

@@ -50,6 +50,7 @@ def study(method: str = "newton", **grid: float) -> Study:
         outcome={"time": "t", "event": "e"},
         covariates=[f"x{k}" for k in range(COLUMNS)],
         grid={"width": 30.0, **(grid or {"horizon": 900.0})},
+        model={"link": "cloglog"},
         solver={"method": method},
         privacy={"secure_sums": True},
     )

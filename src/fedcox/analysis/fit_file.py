@@ -26,7 +26,7 @@ from fedcox.analysis.fitted import (
     RiskRow,
     RoundRow,
 )
-from fedcox.errors import InputError
+from fedcox.errors import InputError, StudyError
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.survival_curve import CurveError
 
@@ -83,6 +83,7 @@ def fit_text(fitted: FittedStudy) -> str:
         "null_log_likelihood": fitted.null_log_likelihood,
         "likelihood_ratio": fitted.likelihood_ratio,
         "converged": fitted.converged,
+        "ending": fitted.ending,
         "rounds": fitted.rounds,
         "bytes_up": fitted.bytes_up,
         "bytes_down": fitted.bytes_down,
@@ -103,6 +104,8 @@ def read_fit(path: str | Path) -> FittedStudy:
     record = _record(Path(path))
     try:
         return _fitted(record, _study(record))
+    except StudyError:
+        raise  # it says itself what is wrong with the study
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} is not a complete fit.json.",

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedcox.data.wording import counted, listed
 from fedcox.errors import StudyError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
 from fedcox.survival.survival_curve import (
     CurveError,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from fedcox.analysis.study import Study
 
 NORMAL_975 = 1.959963984540054  # the normal quantile of a 95 % interval
+_NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,13 @@ class FittedStudy:
         return LINKS[self.link].grouped
 
     @property
+    def intervals(self) -> int:
+        """How many intervals of grouped time there are, or pieces with a hazard."""
+        if self.grouped:
+            return len(self.baseline)
+        return sum(row.alpha is not None for row in self.baseline)
+
+    @property
     def estimated(self) -> tuple[Coefficient, ...]:
         """The coefficients that the data could tell, which `covariance` is about."""
         return tuple(row for row in self.coefficients if row.coef is not None)
@@ -215,32 +225,32 @@ class FittedStudy:
         )
 
     @property
+    def unbounded(self) -> tuple[str, ...]:
+        """Columns whose coefficient grows without bound: there is no optimum to be reached."""
+        return tuple(row.name for row in self.coefficients if row.note == "separated")
+
+    @property
+    def ending(self) -> str:
+        """How the fit ended, in words; `converged` alone does not tell of unbounded growth.
+
+        Under noise a fit ends when the sums that were planned are used up.
+        """
+        if self.guarantee is not None:
+            return f"{counted(self.guarantee.releases, 'noisy sum')} used, as planned"
+        rounds = counted(self.rounds, "round")
+        ended = f"converged in {rounds}" if self.converged else f"not converged after {rounds}"
+        if not self.unbounded:
+            return ended
+        names, more = self.unbounded[:_NAMES_SHOWN], len(self.unbounded) - _NAMES_SHOWN
+        which = listed([*names, f"{more} more"] if more > 0 else names)
+        one = len(self.unbounded) == 1
+        grows = f"coefficient of {which} grows" if one else f"coefficients of {which} grow"
+        return f"{ended}, {'but' if self.converged else 'and'} the {grows} without bound"
+
+    @property
     def summary(self) -> pd.DataFrame:
         """One row per covariate, under lifelines' column names."""
-        import pandas as pd
-
-        rows = self.coefficients
-        coef = _column([row.coef for row in rows])
-        se = _column([row.se for row in rows])
-        p = _column([row.p for row in rows])
-        with np.errstate(divide="ignore"):  # p = 0 reads as infinitely many bits
-            bits = -np.log2(p)
-        columns = {
-            "coef": coef,
-            "exp(coef)": _column([row.ratio for row in rows]),
-            "se(coef)": se,
-            "coef lower 95%": coef - NORMAL_975 * se,
-            "coef upper 95%": coef + NORMAL_975 * se,
-            "exp(coef) lower 95%": _column([row.ratio_low for row in rows]),
-            "exp(coef) upper 95%": _column([row.ratio_high for row in rows]),
-            "cmp to": np.zeros(len(rows)),
-            "z": _column([row.z for row in rows]),
-            "p": p,
-            "-log2(p)": bits,
-        }
-        return pd.DataFrame(
-            columns, index=pd.Index([row.name for row in rows], name="covariate")
-        )
+        return summary_table(self.coefficients)
 
     def save(self, path: str | Path) -> None:
         """Write everything but the ledger as fit.json, numbers at full precision."""
@@ -346,10 +356,8 @@ class FittedStudy:
         return x
 
     def _log_risk(self, x: FloatArray) -> FloatArray:
-        # A column left out of the fit must not spread its missing values either.
-        fitted = [i for i, row in enumerate(self.coefficients) if row.coef is not None]
-        coef = _column([self.coefficients[i].coef for i in fitted])
-        return np.asarray(x[:, fitted] @ coef, dtype=np.float64)
+        # Of zero, a column left out of the fit does not spread its missing values either.
+        return linear_predictor(x, np.array([row.coef or 0.0 for row in self.coefficients]))
 
     @property
     def _hazard(self) -> PiecewiseHazard:
@@ -374,6 +382,31 @@ class FittedStudy:
 
     def _alpha(self) -> FloatArray:
         return np.array([_extended_alpha(row) for row in self.baseline], dtype=np.float64)
+
+
+def summary_table(rows: Sequence[Coefficient]) -> pd.DataFrame:
+    """Coefficients as a table under lifelines' column names."""
+    import pandas as pd
+
+    coef = _column([row.coef for row in rows])
+    se = _column([row.se for row in rows])
+    p = _column([row.p for row in rows])
+    with np.errstate(divide="ignore"):  # p = 0 reads as infinitely many bits
+        bits = -np.log2(p)
+    columns = {
+        "coef": coef,
+        "exp(coef)": _column([row.ratio for row in rows]),
+        "se(coef)": se,
+        "coef lower 95%": coef - NORMAL_975 * se,
+        "coef upper 95%": coef + NORMAL_975 * se,
+        "exp(coef) lower 95%": _column([row.ratio_low for row in rows]),
+        "exp(coef) upper 95%": _column([row.ratio_high for row in rows]),
+        "cmp to": np.zeros(len(rows)),
+        "z": _column([row.z for row in rows]),
+        "p": p,
+        "-log2(p)": bits,
+    }
+    return pd.DataFrame(columns, index=pd.Index([row.name for row in rows], name="covariate"))
 
 
 def _extended_alpha(row: BaselineInterval) -> float:

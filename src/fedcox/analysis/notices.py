@@ -13,12 +13,14 @@ from fedcox.data.schema import CohortSchema
 from fedcox.data.wording import counted, listed
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.solver import Solution
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import Pieces, TimeGrid
 
 _NAMES_SHOWN = 12
 #: Grouped time is near Cox's model up to this share of the events in one interval, and up to
 #: this hazard of an interval.
 _MOST_EVENTS, _MOST_HAZARD = 0.15, 0.2
+#: So many events at one time are more than two patients who happen to be the last.
+_MANY_TIES = 5
 _INSIDE_IS_LOST = (
     "Grouped time puts all that happens inside an interval at its end: ratios and curves can "
     "be far from those of a Cox model."
@@ -37,6 +39,7 @@ def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notic
         *_approximate(plan, solution),
         *_not_converged(plan, solution),
         *_separation(plan, agreement, solution),
+        *_ridge(plan),
         *_columns(plan, agreement),
         *_time(plan, agreement, solution),
     )
@@ -155,6 +158,20 @@ def _separation(plan: Plan, agreement: Agreement, solution: Solution) -> list[No
     ]
 
 
+def _ridge(plan: Plan) -> list[Notice]:
+    if not plan.ridge:
+        return []
+    return [
+        Notice(
+            "RidgeWarning",
+            f"A ridge of {plan.ridge:g} pulls every coefficient towards zero. Standard errors, "
+            "z, p and intervals are not what they are without it: they count the penalty as if "
+            "patients had told it, and leave out how far it moved the coefficients. Do not use "
+            "them as a test; fit without a ridge for that.",
+        )
+    ]
+
+
 def _columns(plan: Plan, agreement: Agreement) -> list[Notice]:
     told = []
     constant = np.flatnonzero(agreement.constant)
@@ -189,10 +206,28 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
         joined = agreement.cells - agreement.setting.grid.intervals
         yield Notice(
             "JoinedIntervalsWarning",
-            f"{joined} of {agreement.cells} pieces had no event, or fewer than may be seen, "
-            "and were joined with a neighbour. Time at risk stays exact.",
+            f"{joined} of {agreement.cells} pieces had no event and were joined with a "
+            "neighbour, since nothing could be told of their hazard.",
         )
+    yield from _tied(agreement)
     yield from _late(agreement)
+
+
+def _tied(agreement: Agreement) -> Iterator[Notice]:
+    """Event times so coarse that every way of treating ties is a guess."""
+    counts, grid = agreement.counts, agreement.setting.grid
+    if not isinstance(grid, Pieces) or grid.ties is None:
+        return
+    many = (counts.events >= _MANY_TIES) & (counts.events > _MOST_HAZARD * counts.reached)
+    share = float(counts.events[many].sum() / counts.events.sum())
+    if share > _MOST_EVENTS:
+        yield Notice(
+            "CoarseTimeWarning",
+            f"{100 * share:.0f} % of the events fall on times at which more than "
+            f"{100 * _MOST_HAZARD:.0f} % of those at risk have the event. With so many at the "
+            "same time the ratios depend on how ties are treated. Record times more finely, or "
+            'take link = "cloglog", which is made for times known by interval alone.',
+        )
 
 
 def _silent_intervals(agreement: Agreement) -> Iterator[Notice]:
@@ -219,8 +254,8 @@ def _merged(agreement: Agreement) -> Iterator[Notice]:
         yield Notice(
             "JoinedIntervalsWarning",
             f"{agreement.cells} intervals were joined to {edges.size}, so that enough patients "
-            f"leave in each; the widest is {np.diff(edges, prepend=0.0).max():g} long, and time "
-            f'ends at {edges[-1]:g}. {_INSIDE_IS_LOST} link = "log" joins none.',
+            f"leave in each; the widest is {np.diff(edges, prepend=0.0).max():g} long, and "
+            f'time ends at {edges[-1]:g}. {_INSIDE_IS_LOST} link = "log" joins none.',
         )
 
 

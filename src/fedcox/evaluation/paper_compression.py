@@ -31,6 +31,7 @@ from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver, Problem, Solution
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
+from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
 
 #: Hears how many of how many simulated studies are done, and which comes next.
@@ -289,9 +290,12 @@ class SimulatedStudy:
     def c_index(self, solution: Solution) -> float:
         """On the patients who were kept for it."""
         scaling = self.agreement.setting.scaling
-        scaled = np.empty((self.test.patients, scaling.keep.size))
-        scaling.apply(self.test.covariates, out=scaled)
-        index = concordance_index(self.test.time, self.test.event, scaled @ solution.beta).index
+        risk = linear_predictor(
+            self.test.covariates[:, scaling.keep],
+            scaling.coefficients(solution.beta),
+            mean=scaling.mean,
+        )
+        index = concordance_index(self.test.time, self.test.event, risk).index
         return float("nan") if index is None else index
 
 

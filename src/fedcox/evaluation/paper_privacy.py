@@ -41,6 +41,7 @@ from fedcox.solvers.newton import Newton
 from fedcox.solvers.private_descent import PrivateDescent
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
+from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import TimeGrid
@@ -257,7 +258,7 @@ class SimulatedStudy:
 
     def c_index(self, coefficients: FloatArray) -> float:
         """On the patients who were kept for it."""
-        risk = self.test.covariates @ coefficients
+        risk = linear_predictor(self.test.covariates, coefficients)
         index = concordance_index(self.test.time, self.test.event, risk).index
         return float("nan") if index is None else index
 

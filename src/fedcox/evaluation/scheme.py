@@ -9,10 +9,9 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, Literal, Protocol
 
-import numpy as np
-
 from fedcox.engines.in_process import InProcess
 from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
@@ -60,9 +59,7 @@ class LinearRisk:
     mean: FloatArray
 
     def risk(self, covariates: FloatArray) -> FloatArray:
-        centered = np.nan_to_num(covariates - self.mean, nan=0.0)
-        # Row by row, not as a matrix product: equal patients must have equal risks to the bit.
-        return np.asarray((centered * self.coefficients).sum(axis=1))
+        return linear_predictor(covariates, self.coefficients, mean=self.mean)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,12 @@ WARNING_TITLES: Mapping[str, str] = {
     "AliasedColumnsWarning": "Columns that repeat what other columns say",
     "ConstantColumnsWarning": "Columns with one value for everybody",
     "EmptyIntervalsWarning": "Intervals without an event",
+    "JoinedIntervalsWarning": "Intervals were joined",
+    "CoarseTimeWarning": "Intervals too wide for a Cox model",
+    "LateEventsWarning": "Events after the horizon",
     "EventsOnlyIntervalsWarning": "Intervals in which everyone had the event",
     "SeparationWarning": "A coefficient without a limit",
+    "RidgeWarning": "Coefficients pulled towards zero",
     "NotConvergedWarning": "The fit did not finish",
     "ApproximateSolverWarning": "An approximate result",
     "MissingCenterWarning": "Patients who belong to no center",
@@ -134,14 +138,6 @@ def no_concordance_text(fitted: FittedStudy) -> str:
     return "not computed: it compares patients of different centers"
 
 
-def rounds_text(fitted: FittedStudy) -> str:
-    """How the solver ended; under noise it ends when the sums that were planned are used up."""
-    rounds = noun_text(fitted.rounds, "round")
-    if fitted.guarantee is not None:
-        return f"{noun_text(fitted.guarantee.releases, 'noisy sum')} used, as planned"
-    return f"converged in {rounds}" if fitted.converged else f"not converged after {rounds}"
-
-
 def footer_lines(fitted: FittedStudy) -> list[str]:
     """The facts below the table: patients, tests, rounds, bytes, and what was seen of whom."""
     dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
@@ -150,7 +146,7 @@ def footer_lines(fitted: FittedStudy) -> list[str]:
         (fitted.patients, "patient"),
         (fitted.events, "event"),
         (len(fitted.centers), "center"),
-        (len(fitted.baseline), "interval"),
+        (fitted.intervals, interval_noun(fitted)),
     )
     lines = [", ".join(noun_text(count, noun) for count, noun in counts if count is not None)]
     if dropped:
@@ -159,7 +155,7 @@ def footer_lines(fitted: FittedStudy) -> list[str]:
         lines.append(f"{noun_text(filled, 'cell')} without a value filled with the mean")
     lines += _tests(fitted)
     lines.append(
-        f"{rounds_text(fitted)}; {bytes_text(fitted.bytes_up)} left the centers, "
+        f"{fitted.ending}; {bytes_text(fitted.bytes_up)} left the centers, "
         f"{bytes_text(fitted.bytes_down)} went to them"
     )
     if fitted.guarantee is None and known_sizes(fitted.centers) is None:
@@ -173,6 +169,11 @@ def _tests(fitted: FittedStudy) -> list[str]:
     test = likelihood_ratio_text(fitted) or no_likelihood_ratio_text(fitted)
     concordance = concordance_text(fitted) or no_concordance_text(fitted) or DASH
     return [f"likelihood-ratio test {test}", f"concordance {concordance}"]
+
+
+def interval_noun(fitted: FittedStudy) -> str:
+    """What a model calls a part of its time."""
+    return "interval" if fitted.grouped else "piece"
 
 
 def warning_title(name: str) -> str:

@@ -180,6 +180,8 @@ class _Run:
         (alpha, beta), decrement = newton_step(factored, here)
         self.note(here.loss, decrement)
         bend = 0.5 * float(beta @ factored.complement @ beta) / self.problem.weight(factored)
+        if factored.curvature.alpha.ndim == 2:  # a spline's numbers are not levels
+            bend = 0.0
         return _Step(-alpha, -beta, bend), decrement
 
     def descend(

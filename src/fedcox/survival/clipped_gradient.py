@@ -17,6 +17,7 @@ import numpy as np
 
 from fedcox.survival.clipping import on_grid, shortened
 from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.single_cells import SingleCells
 
@@ -103,8 +104,7 @@ def cell_slopes(
     with np.errstate(over="ignore", invalid="ignore"):
         # No matrix product: its last digits, and with them a patient's share, would depend on
         # who else is there.
-        own = (cells.covariates[patients] * beta).sum(axis=1)
-        predictor = own[:, None] + alpha
+        predictor = linear_predictor(cells.covariates[patients], beta)[:, None] + alpha
         v = np.exp(np.clip(predictor, -_FARTHEST, _FARTHEST))
     slopes = np.array(link.at_risk(v).slope)  # a copy: a link may give back what it got
     passed, event_at = cells.passed[patients], cells.event_at[patients]

@@ -94,7 +94,7 @@ def merged_leavers(
     return np.stack([without, np.append(0.0, happened)])
 
 
-def leavers_within(active: BoolArray, leavers: FloatArray) -> IntArray:
+def leavers_within(active: BoolArray, leavers: FloatArray | IntArray) -> IntArray:
     """The same by the intervals that are fitted: the last of these they were at risk in.
 
     An event in an interval that is not fitted is none there.

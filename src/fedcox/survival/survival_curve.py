@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.cohort import FloatArray
 from fedcox.survival.link import AbstractLink
 
 
@@ -58,6 +59,42 @@ class PiecewiseHazard:
 
 
 @dataclass(frozen=True, eq=False)
+class HazardCurve:
+    """One patient's cumulative hazard over time, or survival, as a callable.
+
+    It follows the model between the bounds of the pieces, and knows nothing beyond the last.
+    """
+
+    baseline: PiecewiseHazard
+    log_risk: float
+    survival: bool
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """From when to when it can be asked."""
+        return 0.0, float(self.baseline.bounds[-1])
+
+    @property
+    def x(self) -> FloatArray:
+        """The bounds of the pieces."""
+        return self.baseline.bounds
+
+    @property
+    def y(self) -> FloatArray:
+        """The values at `x`."""
+        return self(self.x)
+
+    def __call__(self, at: ArrayLike) -> FloatArray:
+        times = np.asarray(at, dtype=np.float64)
+        hazard = np.exp(self.log_risk) * self.baseline.cumulative(times)
+        if not (np.isfinite(hazard).all() and (times >= 0).all()):
+            raise ValueError(
+                f"The curve is known from 0 to {self.domain[1]:g}; some time asked for is not."
+            )
+        return np.asarray(np.exp(-hazard) if self.survival else hazard)
+
+
+@dataclass(frozen=True, eq=False)
 class CurveError:
     """What the errors of survival curves come from, at a few values of the cumulative hazard.
 
@@ -78,24 +115,6 @@ class CurveError:
     variance: FloatArray
     mean: FloatArray
     every: bool
-
-    @classmethod
-    def of(
-        cls, hazard: FloatArray, weight: FloatArray, mean: FloatArray, last: IntArray
-    ) -> CurveError:
-        """From a_k, d_k and x̄_k by piece, at the end of each piece whose place is in `last`."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variance = np.where(hazard > 0, hazard**2 / weight, 0.0)
-        sums = [
-            np.cumsum(part, axis=0)[last] for part in (hazard, variance, hazard[:, None] * mean)
-        ]
-        start = np.zeros((1, mean.shape[1]))
-        return cls(
-            np.append(0.0, sums[0]),
-            np.append(0.0, sums[1]),
-            np.vstack([start, sums[2]]),
-            last.size == hazard.size,
-        )
 
     def relative(self, hazard: FloatArray, x: FloatArray, covariance: FloatArray) -> FloatArray:
         """The standard error of log Λ(t | x): (patients, times).

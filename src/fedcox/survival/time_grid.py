@@ -273,7 +273,8 @@ def regular_edges(width: float, horizon: float) -> FloatArray:
                 "dates, for instance."
             ],
         )
-    last = int(_interval_of(np.array([horizon]), width)[0])
+    # A width far beyond the horizon is rounded to none: one interval holds everything.
+    last = max(1, int(_interval_of(np.array([horizon]), width)[0]))
     edges = width * np.arange(1, last + 1, dtype=np.float64)
     edges[-1] = horizon
     return edges
