@@ -259,9 +259,7 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
     times = replies[0]
     if not times.size:
         raise _no_events(plan)
-    if times.size > _MOST_CELLS and not plan.every_event:  # more of them cut no better
-        return sums, _Cells.of(_some_of(times, horizon), unit)
-    return sums, _cells_at(times, horizon, unit)
+    return sums, _cells_at(times, horizon, unit, every=plan.every_event)
 
 
 def _unit(recorded: float, times: FloatArray | None) -> float | None:
@@ -314,8 +312,15 @@ def _cells(plan: Plan, horizon: float | None, unit: float | None) -> _Cells:
     return cells_between(plan.edges, plan.width, end, unit)
 
 
-def _cells_at(times: FloatArray, horizon: float, unit: float | None) -> _Cells:
-    """A cell for each event time: its unit, or where times are exact a moment before it."""
+def _cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: bool) -> _Cells:
+    """A cell for each event time: its unit, or where times are exact a moment before it.
+
+    Of very many times, some are enough to cut from.
+    """
+    if times.size > _MOST_CELLS and not every:
+        some = times[:: -(times.size // -_MOST_CELLS)]
+        start = times[0] * (1.0 - _MOMENT)
+        return _Cells.of(np.unique([0.0, start, *some, times[-1], horizon]), unit)
     if unit is not None:
         ends = np.unique(np.ceil(times / unit - 1e-6))
         last = max(ends[-1], np.ceil(horizon / unit - 1e-6))
@@ -324,16 +329,6 @@ def _cells_at(times: FloatArray, horizon: float, unit: float | None) -> _Cells:
         starts = times - _MOMENT * np.diff(times, prepend=0.0)
         bounds = np.unique(np.concatenate([[0.0], starts, times, [horizon]]))
     return _Cells.of(bounds, unit, at_events=True)
-
-
-def _some_of(times: FloatArray, horizon: float) -> FloatArray:
-    """Bounds of cells at so many of these times as are enough to cut pieces from.
-
-    The first begins a moment before the first event.
-    """
-    ends = times[:: -(times.size // -_MOST_CELLS)]
-    start = times[0] * (1.0 - _MOMENT)
-    return np.unique(np.concatenate([[0.0, start], ends, [times[-1], horizon]]))
 
 
 def _at_events(plan: Plan, federation: Federation) -> bool:

@@ -91,14 +91,15 @@ class _Run:
         while self.asked < self.solver.max_rounds:
             factored = Factored.of(full_curvature(here))
             step, decrement = self.towards_optimum(factored, here)
-            if self.problem.beforehand is not None and decrement < 10.0 * self.enough:
-                # The Hessian of constant hazards is the information.
-                return self.give(step.taken_from(point), here, True)
             if decrement < _FLAT and self.first is not None:
                 separated = separated_columns(factored.complement, self.first)
                 if separated.any():
                     last = self.ask(point, Detail.INFORMATION)
                     return self.give(point, last, True, separated)
+            if self.problem.beforehand is not None and decrement < 10.0 * self.enough:
+                # The Hessian of constant hazards is the information.
+                known = factored.complement
+                return self.give(step.taken_from(point), here, True, on_beta=known)
             if decrement < _COAST * self.problem.weight(factored):
                 point, reached = self.coast(step.taken_from(point), factored, decrement)
                 if reached is not None:
@@ -203,6 +204,7 @@ class _Run:
         converged: bool,
         separated: BoolArray | None = None,
         decrement: float | None = None,
+        on_beta: FloatArray | None = None,
     ) -> Solution:
         return Solution.at(
             point.alpha,
@@ -213,4 +215,5 @@ class _Run:
             separated,
             self.first,
             decrement,
+            on_beta,
         )

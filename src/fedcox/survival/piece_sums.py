@@ -43,6 +43,8 @@ from fedcox.survival.weighted_square import weighted_square
 _BLOCK, _PATIENTS = 2**18, 8192
 #: Sums of squares around a mean of so many spreads lose two digits, no more.
 _NEAR = 8.0
+#: A loss beyond this was kept finite by force, see `risk_of`.
+_LARGEST = 1e200
 _NOTHING = np.empty(0)
 
 
@@ -122,9 +124,15 @@ class _Vectors(NamedTuple):
     events: FloatArray
 
     def block(self, here: slice) -> _Vectors:
-        own = slice(self.own.start + here.start, self.own.start + here.stop)
-        *vectors, events = self[1:]
-        return _Vectors(own, *(vector[here] for vector in vectors), events[:, here])
+        return _Vectors(
+            slice(self.own.start + here.start, self.own.start + here.stop),
+            self.passed[here],
+            self.share[here],
+            self.hazard[here],
+            self.predictor[here],
+            self.risk[here],
+            self.events[:, here],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +178,7 @@ class PieceSums:
             if np.isfinite(before[-1]):
                 point = _Point(link, detail, rates, before, given)
                 found = self._at(point, log_rates)
-                if np.isfinite(found.loss + found.alpha.sum() + found.beta.sum()):
+                if found.loss < _LARGEST and np.isfinite(found.beta.sum()):
                     return found
         return beyond_numbers(alpha.size, beta.size, detail)
 
@@ -213,7 +221,8 @@ class PieceSums:
     @cached_property
     def _events(self) -> FloatArray:
         """(pieces,) how many there are in each."""
-        return np.bincount(self.placed.passed, self._event, self.pieces + 1)[: self.pieces]
+        events = np.bincount(self.placed.passed, self._event, self.pieces + 1)
+        return np.asarray(events[:-1], dtype=np.float64)
 
     # Sums.
 
@@ -257,7 +266,9 @@ class PieceSums:
             np.maximum(weight, 0.0, out=weight)
         else:
             slope = (weight - self._event[own.own]) @ x
-        curved = square = cross = _NOTHING
+        curved: FloatArray = _NOTHING
+        square: FloatArray = _NOTHING
+        cross: FloatArray = _NOTHING
         if point.detail is Detail.DIAGONAL:
             curved, square = weight @ x, weight @ x**2
         elif point.detail is Detail.BLOCK:
@@ -302,7 +313,8 @@ class PieceSums:
             return block
         if not hasattr(room, "covariates"):
             room.covariates = np.empty((size, keep.size))
-        centered = np.subtract(block, self.scaling.mean, out=room.covariates[: len(block)])
+        centered: FloatArray = room.covariates[: len(block)]
+        np.subtract(block, self.scaling.mean, out=centered)
         if not self.cohort.complete:
             np.nan_to_num(centered, copy=False, nan=0.0)
         return centered

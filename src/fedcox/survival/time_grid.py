@@ -10,11 +10,14 @@ import numpy as np
 
 from fedcox.errors import StudyError
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
+from fedcox.survival.threads import in_order, parts
 
 CensoredInterval = Literal["include", "exclude", "half"]
 
 #: Looking up so many times is worth another way, and so few bounds are compared; measured.
 _MANY_TIMES, _FEW_BOUNDS = 4096, 64
+#: What looking up a time costs, in numbers read.
+_LOOK_UP = 32
 #: A width in the wrong unit asks for more; there is no study with so many.
 MOST_INTERVALS = 10_000
 
@@ -124,7 +127,7 @@ class Pieces:
         """The pieces between those bounds that are `kept`, by their places."""
         return Pieces(self.bounds[kept], self.unit, ties)
 
-    @property
+    @cached_property
     def event_part(self) -> FloatArray | None:
         """By how much a patient with the event is at risk, where pieces are event times."""
         if self.ties is None:
@@ -146,6 +149,14 @@ class Pieces:
 
         An event before the first bound counts in the first piece, without any time at risk.
         """
+        cut = parts(time.size, _LOOK_UP)
+        placed = in_order(lambda part: self._placed(time[part], event[part]), cut)
+        columns = (np.concatenate(column) for column in zip(*placed, strict=True))
+        return TimeAtRisk(*columns)
+
+    def _placed(
+        self, time: FloatArray, event: BoolArray
+    ) -> tuple[IntArray, BoolArray, FloatArray]:
         place, bounds = self.place(time)
         after = _first_not_below(bounds, place)
         passed = np.maximum(after - 1, 0)
@@ -156,7 +167,7 @@ class Pieces:
         else:
             lived = np.where(event, self.event_part[start], 1.0)
         lived[(after == 0) | (after == bounds.size)] = 0.0
-        return TimeAtRisk(passed, event & (after < bounds.size), lived)
+        return passed, event & (after < bounds.size), lived
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,8 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
     def answer(self, cohort: Cohort) -> FloatArray:
         with np.errstate(over="ignore"):  # an infinite square is told by its column
             first = cohort.covariates[:_BLOCK] - self.mean
-            if cohort.complete and self._near(np.square(first).mean(axis=0)):
+            many = cohort.complete and cohort.patients > _BLOCK
+            if many and self._near(np.square(first).mean(axis=0)):
                 total = np.outer(self.mean, cohort.totals - 0.5 * cohort.patients * self.mean)
                 scatter = _square(cohort, None) - total - total.T
                 if self._near(np.diag(scatter) / cohort.patients):
