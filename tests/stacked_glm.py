@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import statsmodels.api as sm
 
-from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 
 CENSORED_WEIGHT = {"include": 1.0, "exclude": 0.0, "half": 0.5}
 
@@ -27,6 +27,13 @@ class Rows:
     event: FloatArray
     weight: FloatArray
     intervals: int
+
+    def within(self, fitted: BoolArray) -> Rows:
+        """The rows of these intervals alone, which are numbered anew."""
+        inside = fitted[self.interval]
+        place = (np.cumsum(fitted) - 1)[self.interval[inside]]
+        own = self.patient[inside], place, self.event[inside], self.weight[inside]
+        return Rows(*own, int(fitted.sum()))
 
     @property
     def events_per_interval(self) -> FloatArray:

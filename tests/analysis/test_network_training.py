@@ -48,7 +48,7 @@ from tests.network_examples import (
     with_slides,
 )
 from tests.problems import simulated
-from tests.stacked_glm import Rows, by_pieces, poisson_glm
+from tests.stacked_glm import by_pieces, poisson_glm
 
 ADAM = NetworkAdam(epochs=4, batch_size=10, learning_rate=0.02, validation=0.2)
 PRIVATE = PrivateNetwork(60, epsilon=2.0, delta=1e-4, steps=5)
@@ -156,12 +156,7 @@ def test_a_linear_network_ends_at_the_fit_without_a_width() -> None:
     events = np.count_nonzero(cohort.event)
     assert events // 12 <= np.count_nonzero(fitted) <= events // 10  # ten events in each
     rows = by_pieces(cohort.time.tolist(), cohort.event.tolist(), grid.bounds.tolist(), 1.0)
-    inside = fitted[rows.interval]
-    place = (np.cumsum(fitted) - 1)[rows.interval[inside]]
-    own = Rows(
-        rows.patient[inside], place, rows.event[inside], rows.weight[inside], int(fitted.sum())
-    )
-    wanted = poisson_glm(own, cohort.covariates)
+    wanted = poisson_glm(rows.within(fitted), cohort.covariates)
     np.testing.assert_allclose(trained.theta / scaling.spread, wanted[-3:], atol=1e-6)
     at_zero = trained.alpha[fitted] - scaling.mean @ wanted[-3:]
     np.testing.assert_allclose(at_zero, wanted[:-3], atol=1e-6)
