@@ -303,8 +303,8 @@ def test_a_network_comes_back_from_its_file(kind: Kind, link: Any, tmp_path: Pat
         np.testing.assert_array_equal(own.bounds, grid.bounds)
         assert own.unit == grid.unit == 1.0
         assert own.ties is grid.ties is None
-        curves = (each.survival(patients(), times=[33.3]) for each in (again, trained))
-        np.testing.assert_array_equal(*curves)
+        one, other = (each.survival(patients(), times=[33.3]) for each in (again, trained))
+        np.testing.assert_array_equal(one, other)
     again.save(tmp_path / "network.safetensors")
     assert [path.name for path in tmp_path.iterdir()] == ["network.safetensors"]
     with pytest.raises(OutputError, match="folder that exists"):

@@ -327,7 +327,9 @@ def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(files: Files, fedcox: Run) 
     assert sorted(path.name for path in files.run.iterdir()) == ["folds.jsonl"]
 
 
-@pytest.mark.parametrize("grid", ["", "[grid]\npieces = 4\n", "[grid]\nedges = [200, 500, 900]\n"])
+@pytest.mark.parametrize(
+    "grid", ["", "[grid]\npieces = 4\n", "[grid]\nedges = [200, 500, 900]\n"]
+)
 def test_a_study_with_exact_time_is_evaluated_as_it_is(
     files: Files, fedcox: Run, grid: str
 ) -> None:

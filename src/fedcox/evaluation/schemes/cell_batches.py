@@ -49,5 +49,7 @@ class PiecewiseHazards(AbstractCellBatches):
     """The same with time at risk as it was."""
 
     name = "PH-FL"
-    summary = "Proportional hazards, constant within pieces, on batches of stacked rows, by Adam"
+    summary = (
+        "Proportional hazards, constant within pieces, on batches of stacked rows, by Adam"
+    )
     grouped = False

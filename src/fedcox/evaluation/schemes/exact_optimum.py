@@ -55,7 +55,9 @@ class PiecewiseHazardsNewton(AbstractExactOptimum):
     """The end of PH-FL, and what `fedcox fit` gives between hospitals."""
 
     name = "PH-FL-NEWTON"
-    summary = "Proportional hazards, constant within pieces: the exact optimum, by Newton's method"
+    summary = (
+        "Proportional hazards, constant within pieces: the exact optimum, by Newton's method"
+    )
     grouped = False
 
 
