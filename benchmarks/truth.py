@@ -149,7 +149,7 @@ def fedcox_fit(
             np.array([np.nan if row.se is None else row.se for row in rows]),
             _survival(fitted, patients.mean, patients.deciles),
             float(fitted.predict_median(patients.mean).iloc[0]),
-            len(fitted.baseline),
+            fitted.intervals,
         )
 
 

@@ -29,6 +29,9 @@ SOLVERS = {
 GRIDS = {
     "as given": STUDY,
     "no horizon": STUDY.replace("horizon = 720\n", ""),
+    "no grid": STUDY.replace("[grid]\nwidth = 60\nhorizon = 720\n", ""),
+    "pieces": STUDY.replace("width = 60", "pieces = 7"),
+    "edges": STUDY.replace("width = 60\nhorizon = 720", "edges = [60, 200, 720]"),
     "event times": STUDY.replace("width = 60\nhorizon = 720\n", 'times = "events"\n'),
 }
 
@@ -71,8 +74,9 @@ class Heard:
                 heard.append(query)
                 return super().answer(query, **how)
 
-        self.inner = InProcess(
-            [Listening(each.name, each.cohort, each.dropped) for each in inner.centers]
+        self.inner = InProcess(  # apart, as between hospitals
+            [Listening(each.name, each.cohort, each.dropped) for each in inner.centers],
+            apart=True,
         )
 
 
@@ -84,15 +88,37 @@ class Heard:
         ("horizon = 720", "horizon = 701"),
         ("horizon = 720\n", ""),
         ("width = 60\nhorizon = 720", 'times = "events"'),
-        ("[grid]", '[model]\nlink = "logit"\n\n[grid]'),
-        ("[grid]", '[model]\ncensored_interval = "half"\n\n[grid]'),
+        ('link = "log"', 'link = "cloglog"'),
+        ('link = "cloglog"', 'link = "logit"'),
+        ("width = 60\n", ""),
+        ("width = 60\nhorizon = 720", "edges = [100, 720]"),
+        ('unit = "days"', 'unit = "days"\nresolution = 7'),
     ],
-    ids=["by day", "by month", "another end", "any end", "event times", "link", "reading"],
+    ids=lambda change: change[1],
 )
-def test_questions_of_another_study_do_not_keep_to_this_one(change: tuple[str, str]) -> None:
-    federation = Heard(InProcess.from_frame(study(), frames()))
-    other = study(STUDY.replace(*change))
+@pytest.mark.parametrize("link", ["log", "cloglog"])
+def test_questions_of_another_study_do_not_keep_to_this_one(
+    link: str, change: tuple[str, str]
+) -> None:
+    own = STUDY.replace("[grid]", f'[model]\nlink = "{link}"\n\n[grid]')
+    own = own.replace('event = "died"', 'event = "died"\nunit = "days"')
+    exact = "edges" in change[1] or "resolution" in change[1] or change == ("width = 60\n", "")
+    if change[0] not in own or (link == "cloglog" and exact):
+        return  # this change makes no other study of that link
+    assert not _all_keep(own.replace(*change), own)
+    assert _all_keep(own, own)
+
+
+def test_another_reading_of_censored_intervals_does_not_keep_to_the_study() -> None:
+    own = STUDY.replace("[grid]", '[model]\nlink = "cloglog"\n\n[grid]')
+    other = own.replace("cloglog", 'cloglog"\ncensored_interval = "half')
+    assert not _all_keep(other, own)
+
+
+def _all_keep(asked: str, to: str) -> bool:
+    """Whether every question of one study keeps to another."""
+    federation = Heard(InProcess.from_frame(study(asked), frames()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FedcoxWarning)
-        fit(other, federation.inner)
-    assert not all(map(KeptStudy(study()).keeps_to, federation.queries))
+        fit(study(asked), federation.inner)
+    return all(map(KeptStudy(study(to)).keeps_to, federation.queries))

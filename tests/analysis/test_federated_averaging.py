@@ -45,7 +45,7 @@ def coefficients(fit_: FittedStudy) -> Any:
 
 
 def names(fit_: FittedStudy) -> set[str]:
-    return {notice.name for notice in fit_.notices} - {"EmptyIntervalsWarning"}
+    return {notice.name for notice in fit_.notices} - {"JoinedIntervalsWarning"}
 
 
 def off_by(found: FittedStudy, exact: FittedStudy) -> float:
@@ -117,7 +117,7 @@ def test_no_solver_tests_a_likelihood_that_is_not_at_its_maximum(
     found = fitted(4, **solver)
     assert not found.converged
     assert found.likelihood_ratio is None
-    (notice,) = [one for one in found.notices if one.name != "EmptyIntervalsWarning"]
+    (notice,) = [one for one in found.notices if one.name != "JoinedIntervalsWarning"]
     assert "There is no likelihood-ratio test." in notice.text
     assert "off by up to" in notice.text or "too far off to say" in notice.text
     found.save(tmp_path / "fit.json")

@@ -156,7 +156,8 @@ def test_a_separated_fit_is_nowhere_called_converged_without_a_word(name: str) -
         (b"\xff\xfe\x00", "not a JSON file"),
         (b"[1, 2]", "no version"),
         (b'{"version": 99}', "version 99"),
-        (b'{"version": 1, "study": {}}', "lacks centers"),
+        (b'{"version": 2, "study": {}}', "lacks centers"),
+        (b'{"version": 1, "study": {}}', "has version 1 of fit.json; this fedcox reads"),
     ],
 )
 def test_a_file_that_is_no_fit_is_named_as_such(

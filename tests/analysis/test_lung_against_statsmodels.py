@@ -175,9 +175,9 @@ def test_the_likelihood_ratio_test_compares_with_intercepts_alone(link: str) -> 
 @pytest.mark.parametrize("reading", READINGS)
 def test_the_life_table_counts_the_rows_of_the_stack(reading: str) -> None:
     ours, by_hand = fitted("cloglog", reading), rows(reading)
-    np.testing.assert_array_equal(
-        [row.at_risk for row in ours.baseline], by_hand.at_risk_per_interval
-    )
+    # Whoever counts one half in an interval reaches it.
+    reached = rows("include" if reading == "half" else reading).at_risk_per_interval
+    np.testing.assert_array_equal([row.at_risk for row in ours.baseline], reached)
     np.testing.assert_array_equal(
         [row.events for row in ours.baseline], by_hand.events_per_interval
     )

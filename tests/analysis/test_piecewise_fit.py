@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import patsy
 import pytest
 import statsmodels.api as sm
 from hypothesis import given, settings
@@ -227,3 +228,46 @@ def _three(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, pd.DataFr
         rng.permutation(len(table)), sorted(1 + rng.choice(118, 2, replace=False))
     )
     return {f"hospital {k}": table.iloc[part] for k, part in enumerate(parts)}
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+@pytest.mark.parametrize("df", [3, 5])
+def test_a_smooth_baseline_is_the_glm_with_a_natural_spline_of_log_time(
+    df: int, solver: str
+) -> None:
+    """patsy's natural spline spans the same space, if it has the same knots."""
+    table, outcome, columns = lung()
+    chosen = (
+        {"method": solver} if solver == "newton" else {"method": solver, "tolerance": 1e-17}
+    )
+    model = {"baseline": "spline", "df": df}
+    plan = study(outcome, columns, model=model, grid={"pieces": 30}, solver=chosen)
+    fitted = fit(plan, table)
+    time, event = (table[outcome[key]].to_numpy(dtype=float) for key in ("time", "event"))
+    x = table[columns].to_numpy(dtype=float)
+    design, happened, exposure = split_rows(fitted, time, event, x)
+    pieces = fitted_pieces(fitted)
+    bounds = np.array([pieces[0][0], *(high for _, high in pieces)])
+    events = design[:, : len(pieces)].T @ happened
+    shares = np.append(0.0, np.cumsum(events)) / events.sum()
+    knots = np.interp(np.linspace(0, 1, df), shares, np.log(bounds))
+    middle = np.log(bounds[:-1] + np.diff(bounds) / 2)
+    terms = {"x": np.append(middle, knots[[0, -1]])}
+    inner = {"knots": knots[1:-1], "lower_bound": knots[0], "upper_bound": knots[-1]}
+    spline = patsy.dmatrix(
+        "1 + cr(x, knots=k, lower_bound=a, upper_bound=b, constraints='center')",
+        {**terms, "k": inner["knots"], "a": inner["lower_bound"], "b": inner["upper_bound"]},
+    )
+    rows = design[:, : len(pieces)] @ np.asarray(spline)[: len(pieces)]
+    glm = sm.GLM(
+        happened,
+        np.column_stack([rows, design[:, len(pieces) :]]),
+        family=sm.families.Poisson(),
+        offset=np.log(exposure),
+    ).fit(tol=1e-14, maxiter=100)
+    se = glm.bse[-3:]
+    assert (np.abs(fitted.summary["coef"] - glm.params[-3:]) < 1e-6 * se).all()
+    np.testing.assert_allclose(fitted.summary["se(coef)"], se, rtol=1e-6)
+    hazard = np.array([row.hazard for row in fitted.baseline if row.alpha is not None])
+    theirs = np.exp(np.asarray(spline)[: len(pieces)] @ glm.params[:-3])
+    np.testing.assert_allclose(hazard, theirs, rtol=1e-5)

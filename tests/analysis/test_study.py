@@ -129,7 +129,7 @@ def test_defaults_are_the_documented_ones() -> None:
         "covariates": {"age": {"type": "number"}, "ph.ecog": {"type": "number"}},
         "grid": {"width": 30.0},
         "model": {
-            "link": "cloglog",
+            "link": "log",
             "censored_interval": "include",
             "ridge": 0.0,
             "missing": "refuse",
@@ -300,8 +300,8 @@ def test_every_fault_is_reported_at_once() -> None:
         "[covariates] t: column 't' is already [outcome] time.",
         "[covariates] sex reference: '3' is not among the levels '1' and '2'.",
         "[grid] width: found -1; a number above 0 is needed.",
-        "[grid]: both are given",
-        '[model] link: found "probit"; "cloglog" or "logit" is needed.',
+        "[grid]: width and times are given; give one of them at most.",
+        '[model] link: found "probit"; "log", "cloglog" or "logit" is needed.',
         "[model] ridge: found nan; a finite number is needed.",
         "[solver] scaling: a setting of lbfgs, and this study's method is newton",
     ):
@@ -322,9 +322,17 @@ def test_the_short_form_below_a_table_is_explained() -> None:
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
-        ({}, "neither is given"),
-        ({"width": 30, "times": "events"}, "both are given"),
-        ({"horizon": 100}, "neither is given"),
+        ({"width": 30, "times": "events"}, "width and times are given; give one of them"),
+        ({"pieces": 9, "edges": [1], "width": 3}, "pieces, edges and width are given"),
+        ({"pieces": 0}, "[grid] pieces: found 0"),
+        ({"pieces": 2.5}, "a whole number"),
+        ({"edges": []}, "[grid] edges: found []; at least one is needed"),
+        ({"edges": [30, 30]}, "edges: they must increase, each above the one before"),
+        ({"edges": [60, 30]}, "edges: they must increase, each above the one before"),
+        ({"edges": [0]}, "edges: at least one above zero is needed"),
+        ({"edges": [-1, 30]}, "[grid] edges"),
+        ({"edges": [30, 60], "horizon": 60}, "the last of the edges is the horizon"),
+        ({"edges": list(range(1, 10_002))}, "edges: 10,001 are more than 10,000"),
         ({"width": 0}, "found 0; a number above 0"),
         ({"width": float("inf")}, "a finite number"),
         ({"width": "30"}, 'found "30"; a number is needed'),
@@ -337,6 +345,19 @@ def test_the_short_form_below_a_table_is_explained() -> None:
 )
 def test_a_grid_that_cannot_be_is_refused(grid: Any, words: str) -> None:
     assert any(words in fault for fault in faults(grid=grid))
+
+
+@pytest.mark.parametrize("link", ["cloglog", "logit"])
+def test_keys_of_one_kind_of_time_are_refused_with_the_other(link: str) -> None:
+    grouped = {"model": {"link": link}}
+    assert f'link = "{link}" groups time and needs width' in the_fault(grid={}, **grouped)
+    assert 'edges: goes with link = "log"' in faults(grid={"edges": [9]}, **grouped)[0]
+    assert 'pieces: goes with link = "log"' in faults(grid={"pieces": 9}, **grouped)[0]
+    outcome = {"time": "days", "event": "died", "resolution": 1}
+    assert "[outcome] resolution" in the_fault(outcome=outcome, **grouped)
+    assert "[model] censored_interval" in the_fault(model={"censored_interval": "half"})
+    assert "[privacy] smallest_group" in the_fault(privacy={"smallest_group": 5})
+    assert Study(**{**SHORT, **grouped, "privacy": {"smallest_group": 5}}).privacy.group == 5
 
 
 @pytest.mark.parametrize(
@@ -410,7 +431,7 @@ def test_other_tables_that_cannot_be_are_refused(tables: Any, words: str) -> Non
 
 def test_an_empty_study_is_told_what_it_needs() -> None:
     text = parse_faults("")
-    for table in ("[outcome]", "[covariates]", "[grid]"):
+    for table in ("[outcome]", "[covariates]"):
         assert f"{table}: missing" in text
 
 

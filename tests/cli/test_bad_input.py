@@ -150,10 +150,12 @@ IN_THE_STUDY = {
         study=line("width = 100", "width = -100"),
     ),
     "a width in the wrong unit": Mistake(
-        ("more than 1,000,000", "larger width"), study=line("width = 100", "width = 1e-6")
+        ("more than 10,000", "larger width", "another unit than the width"),
+        study=line("width = 100", "width = 1e-6"),
     ),
     "both width and times": Mistake(
-        ("[grid]: both are given",), study=line("width = 100", 'width = 100\ntimes = "events"')
+        ("[grid]: width and times are given",),
+        study=line("width = 100", 'width = 100\ntimes = "events"'),
     ),
     "no covariates": Mistake(
         ("covariates",),
@@ -186,6 +188,7 @@ ABOUT_THE_PATIENTS = {
     ),
     "everyone has the event at once": Mistake(
         ("nothing to compare", "narrower intervals"),
+        study=line("[grid]", '[model]\nlink = "cloglog"\n\n[grid]'),
         table=lambda frame: frame.assign(died=1, days=7),
     ),
     "no center column": Mistake(

@@ -75,8 +75,10 @@ def test_fit_json_keeps_the_contract(fitted_files: Files) -> None:
         assert record[table]
         for row in record[table]:
             assert row.keys() >= columns
-    assert record["grid"].keys() == {"edges"}
-    assert record["link"] == "cloglog"
+    assert record["grid"].keys() == {"edges", "resolution", "every_event_time"}
+    assert record["link"] == "log"
+    size = sum(row["coef"] is not None for row in record["coefficients"])
+    assert np.shape(record["covariance"]) == (size, size)
     assert record["ratio_name"] == "hazard ratio"
     assert record["converged"] is True
     assert [row["interval_end"] for row in record["baseline"]] == record["grid"]["edges"]
@@ -135,13 +137,19 @@ def test_the_table_is_shown(files: Files, fedcox: Run) -> None:
 
 
 def test_warnings_are_shown_and_kept(files: Files, fedcox: Run) -> None:
+    text = STUDY.replace("[grid]", '[model]\nlink = "cloglog"\n\n[grid]')
+    files.study.write_text(text, encoding="utf-8")
     ended = fedcox(*files.words())
     assert ended.status == 0
     assert "1 of 9 intervals" in ended.out
     assert "everyone at risk has the event" in ended.out
     record = strict_json(files.run / "fit.json")
     names = [row["name"] for row in record["warnings"]]
-    assert names == ["EmptyIntervalsWarning", "EventsOnlyIntervalsWarning"]
+    assert names == [
+        "EmptyIntervalsWarning",
+        "EventsOnlyIntervalsWarning",
+        "CoarseTimeWarning",
+    ]
     unknown = [row for row in record["baseline"] if row["alpha"] is None]
     assert [row["events"] for row in unknown if row["hazard"] == 0] == [0]
     assert [row["events"] == row["at_risk"] for row in unknown if row["hazard"] == 1] == [True]
@@ -312,7 +320,9 @@ def test_many_centers_and_a_fine_grid_fit_too(files: Files, fedcox: Run) -> None
     assert fedcox(*files.words()).status == 0
     record = strict_json(files.run / "fit.json")
     assert len(record["centers"]) == 90
-    assert len(record["baseline"]) == len(set(table.loc[table["died"] == 1, "days"]))
+    pieces = [row for row in record["baseline"] if row["alpha"] is not None]
+    assert len(pieces) == len(set(table.loc[table["died"] == 1, "days"]))
+    assert record["grid"]["every_event_time"] is True
 
 
 def test_times_that_may_be_dates_are_a_warning_of_the_run(files: Files, fedcox: Run) -> None:

@@ -35,7 +35,7 @@ def test_predictions_are_those_of_the_fitted_study(
     np.testing.assert_allclose(curves, fitted.predict_survival(patients), rtol=1e-12)
 
 
-def test_survival_at_a_time_is_that_of_the_last_interval_end_reached(
+def test_survival_is_known_between_the_edges_and_comes_with_a_band(
     fitted_files: Files, new: Path, fedcox: Run
 ) -> None:
     out = fitted_files.folder / "predicted.csv"
@@ -46,13 +46,33 @@ def test_survival_at_a_time_is_that_of_the_last_interval_end_reached(
     table = pd.read_csv(out)
     ends = FittedStudy.read(fitted_files.run / "fit.json").predict_survival(invented(9, seed=5))
     assert (table["survival_0"] == 1).all()
-    assert (table["survival_99"] == 1).all()
+    np.testing.assert_allclose(table["survival_99"], ends[100.0] ** 0.99, rtol=1e-12)
     np.testing.assert_allclose(table["survival_100"], ends[100.0], rtol=1e-12)
-    np.testing.assert_allclose(table["survival_150"], ends[100.0], rtol=1e-12)
+    np.testing.assert_allclose(
+        table["survival_150"], np.sqrt(ends[100.0] * ends[200.0]), rtol=1e-12
+    )
     np.testing.assert_allclose(table["survival_200"], ends[200.0], rtol=1e-12)
+    for time in (99, 100, 150, 200):
+        low, high = table[f"survival_{time}_low"], table[f"survival_{time}_high"]
+        assert (low < table[f"survival_{time}"]).all()
+        assert (table[f"survival_{time}"] < high).all()
 
 
-def test_survival_is_the_product_of_one_minus_the_hazards_by_hand(
+def test_grouped_time_knows_survival_at_interval_ends_alone(files: Files, fedcox: Run) -> None:
+    text = STUDY.replace("[grid]", '[model]\nlink = "cloglog"\n\n[grid]')
+    files.study.write_text(text, encoding="utf-8")
+    assert fedcox(*files.words()).status == 0
+    out = files.folder / "predicted.csv"
+    words = ("predict", files.run, "--data", files.data, "--out", out)
+    refused = fedcox(*words, "--at", "100", "--at", "150")
+    assert refused.status == 2
+    assert "survival is known at the ends of intervals alone" in refused.err
+    assert not out.exists()
+    assert fedcox(*words, "--at", "100").status == 0
+    assert "survival_100_low" not in pd.read_csv(out)
+
+
+def test_survival_is_the_exponential_of_the_summed_hazards_by_hand(
     fitted_files: Files, new: Path, fedcox: Run
 ) -> None:
     out = fitted_files.folder / "predicted.csv"
@@ -66,12 +86,11 @@ def test_survival_is_the_product_of_one_minus_the_hazards_by_hand(
         risk = float((coef["age"] or 0.0) * patient["age"])
         risk += coef.get(f"stage_{patient['stage']}") or 0.0
         assert predicted["log_risk"] == pytest.approx(risk, rel=1e-12)
-        survival = 1.0
+        survival, start = 1.0, 0.0
         for row in fitted.baseline:
-            if row.alpha is None:
-                survival *= float(row.events == 0)  # nobody or everybody has the event here
-            else:
-                survival *= np.exp(-np.exp(row.alpha + risk))
+            assert row.alpha is not None
+            survival *= np.exp(-np.exp(row.alpha + risk) * (row.interval_end - start))
+            start = row.interval_end
             end = f"survival_{row.interval_end:g}"
             assert predicted[end] == pytest.approx(survival, rel=1e-10)
 

@@ -25,6 +25,9 @@ sex = {{ type = "category", levels = ["f", "m"], reference = "f" }}
 width = 90
 horizon = 900
 
+[model]
+link = "{link}"
+
 [solver]
 {solver}
 
@@ -34,7 +37,11 @@ horizon = 900
 
 
 def write(
-    folder: Path, privacy: str, solver: str = 'method = "newton"', centers: int = 4
+    folder: Path,
+    privacy: str,
+    solver: str = 'method = "newton"',
+    centers: int = 4,
+    link: str = "log",
 ) -> None:
     rng = np.random.default_rng(4)
     size = 120 * centers
@@ -51,7 +58,7 @@ def write(
         }
     )
     frame.to_csv(folder / "all.csv", index=False)
-    (folder / "study.toml").write_text(STUDY.format(solver=solver, privacy=privacy))
+    (folder / "study.toml").write_text(STUDY.format(solver=solver, privacy=privacy, link=link))
 
 
 def fit(fedcox: Run, folder: Path, *options: str) -> Outcome:
@@ -62,7 +69,14 @@ def fit(fedcox: Run, folder: Path, *options: str) -> Outcome:
 
 
 def test_secure_sums_under_default_policies(fedcox: Run, tmp_path: Path) -> None:
-    write(tmp_path, "secure_sums = true")
+    def write_in_tenths(privacy: str) -> None:
+        write(tmp_path, privacy)
+        study = tmp_path / "study.toml"
+        study.write_text(
+            study.read_text().replace('event = "e"', 'event = "e"\nresolution = 0.1')
+        )
+
+    write_in_tenths("secure_sums = true")
     done = fit(fedcox, tmp_path, "--policy", "default")
     assert done.status == 0, done.err
     found = json.loads((tmp_path / "run" / "fit.json").read_text())
@@ -71,7 +85,7 @@ def test_secure_sums_under_default_policies(fedcox: Run, tmp_path: Path) -> None
     ledger = (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()
     rows = [json.loads(row) for row in ledger]
     assert {row["protection"] for row in rows} == {"keys", "masks"}
-    write(tmp_path, "smallest_group = 10\nsmallest_tail = 10")
+    write_in_tenths("")
     assert fit(fedcox, tmp_path, "--overwrite").status == 0
     plain = json.loads((tmp_path / "run" / "fit.json").read_text())
     for ours, theirs in zip(found["coefficients"], plain["coefficients"], strict=True):
@@ -260,12 +274,12 @@ def test_check_refuses_a_study_that_asks_for_the_longest_follow_up(
 
 
 def test_a_stricter_group_is_told_with_its_remedy(fedcox: Run, tmp_path: Path) -> None:
-    write(tmp_path, "secure_sums = true")
+    write(tmp_path, "secure_sums = true", link="cloglog")
     (tmp_path / "policy.toml").write_text("[groups]\ninterval = 10\n")
     refused = fit(fedcox, tmp_path, "--policy", str(tmp_path / "policy.toml"))
     assert refused.status == 2
     assert "Set smallest_group = 20" in refused.err
-    write(tmp_path, "secure_sums = true\nsmallest_group = 20")
+    write(tmp_path, "secure_sums = true\nsmallest_group = 20", link="cloglog")
     assert fit(fedcox, tmp_path, "--policy", str(tmp_path / "policy.toml")).status == 0
 
 
@@ -335,7 +349,7 @@ def test_one_patient_more_or_less_never_shows_in_the_warnings_under_noise(
 ) -> None:
     told = []
     for nameless in (0, 1):
-        write(tmp_path, EPSILON, f'{PRIVATE}\n\n[model]\nmissing = "drop"')
+        write(tmp_path, EPSILON, PRIVATE, link='log"\nmissing = "drop')
         frame = pd.read_csv(tmp_path / "all.csv")
         frame.loc[: nameless - 1, "site"] = None
         frame.to_csv(tmp_path / "all.csv", index=False)

@@ -53,7 +53,7 @@ def test_a_damaged_ledger_is_told(fitted_files: Files, fedcox: Run) -> None:
 
 
 def test_a_damaged_fit_is_told(fitted_files: Files, fedcox: Run) -> None:
-    (fitted_files.run / "fit.json").write_text('{"version": 1}', encoding="utf-8")
+    (fitted_files.run / "fit.json").write_text('{"version": 2}', encoding="utf-8")
     ended = fedcox("report", fitted_files.run)
     assert ended.status == 2
     assert "not a complete fit.json" in ended.err

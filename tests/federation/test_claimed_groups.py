@@ -30,7 +30,7 @@ from fedcox.privacy.transcript import Transcript
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.interval_merging import leavers_within, merged_leavers
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import CensoredInterval, Pieces, TimeGrid, grouped_grid
 from tests.privacy.parties import flipped
 
 #: Long before it fewer than ten are at risk, so that the grid is cut.
@@ -129,6 +129,55 @@ def test_an_honest_claim_is_believed_in_every_reading(reading: CensoredInterval)
     np.testing.assert_array_equal(scene.setting.leavers, pooled)
 
 
+def pieces() -> Scene:
+    """The same patients with exact time: pieces cut where the events are."""
+    study = Study(
+        outcome={"time": "t", "event": "e"},
+        covariates=["x0", "x1"],
+        privacy={"secure_sums": True},
+    )
+    masked = federation()
+    return Scene(masked, agree(Plan.of(study), masked).setting)
+
+
+def test_an_honest_claim_on_pieces_is_believed() -> None:
+    scene = pieces()
+    scene.ask()
+    assert scene.setting.leavers is not None
+    own = [
+        scene.setting.placed(cohort).leavers(scene.setting.intervals)
+        for cohort in COHORTS.values()
+    ]
+    np.testing.assert_array_equal(scene.setting.leavers, np.sum(own, axis=0))
+    assert scene.setting.leavers[1, 1:].min() >= 10  # events in each piece
+
+
+def test_other_pieces_than_those_that_were_counted_are_refused() -> None:
+    scene = pieces()
+    grid, leavers = scene.setting.grid, scene.setting.leavers
+    assert isinstance(grid, Pieces)
+    assert leavers is not None
+    moved = grid.bounds.copy()
+    moved[2] += 0.25
+    forged: dict[str, dict[str, Any]] = {
+        "one bound moved": {"grid": Pieces(moved, grid.unit)},
+        "in another unit": {"grid": Pieces.on_units(grid.bounds, 1.0)},
+        "as event times": {"grid": Pieces(grid.bounds, None, np.full(grid.intervals, 9))},
+        "a shorter time": {
+            "grid": Pieces(grid.bounds[:-1]),
+            "active": np.ones(grid.intervals - 1, dtype=np.bool_),
+        },
+        "as grouped time": {"grid": TimeGrid(grid.edges)},
+        "another piece fitted": {"active": ~scene.setting.active},
+        "more patients": {"leavers": leavers + 1},
+    }
+    for name, changes in forged.items():
+        with pytest.raises(RefusedError, match=r"\[groups\]"):
+            scene.ask(**changes)
+        assert name
+    scene.ask()
+
+
 def test_a_claim_of_more_patients_is_refused() -> None:
     scene = agreed()
     assert scene.setting.leavers is not None
@@ -167,7 +216,7 @@ def test_no_evidence_is_refused() -> None:
 
 def test_intervals_that_end_elsewhere_are_refused() -> None:
     scene = agreed()
-    grid = scene.setting.grid
+    grid = grouped_grid(scene.setting.grid)
     assert grid.ends is not None
     ends = grid.ends.copy()
     ends[np.flatnonzero(np.diff(ends) > 1)[0] + 1] -= 1

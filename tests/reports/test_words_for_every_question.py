@@ -7,6 +7,7 @@ import pytest
 from fedcox.analysis.asked import question_words
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.local_steps import LocalSteps
+from fedcox.federation.queries.recorded_unit import RecordedUnit
 from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
 from fedcox.privacy.policy_tables import BY_NAME_ONLY, QUESTIONS
 from fedcox.reports.ledger_table import IN_PLAIN_WORDS, PATIENT_LEVEL, without_part
@@ -18,7 +19,9 @@ NAMES = sorted(
 )
 #: Refused unless a hospital says "all", or names them: see the table of the policy's page.
 _NEVER_BY_DEFAULT = {
-    query.name for query in EXAMPLES.values() if isinstance(query, EventTimes | LocalSteps)
+    query.name
+    for query in EXAMPLES.values()
+    if isinstance(query, EventTimes | LocalSteps | RecordedUnit)
 }
 
 

@@ -36,10 +36,13 @@ from fedcox.survival.event_pieces import (
     round_times,
 )
 from fedcox.survival.interval_merging import leavers_within, merged_ends, merged_leavers
+from fedcox.survival.spline_baseline import spline_basis
 from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
 
 #: Where nothing must be hidden, a piece for every event time up to so many.
 _MOST_PIECES = 400
+#: Under a smooth baseline pieces cost nothing, and are no more than steps of the curve.
+_MOST_SMOOTH = 200
 #: Between hospitals: as many pieces as have so many events, and no more than this.
 _FEWEST_EVENTS, _MOST_BETWEEN = 10, 48
 #: How long before an exact event time its piece begins, beside the time since the last.
@@ -90,17 +93,19 @@ class _Cells:
         whole = Pieces.on_units(np.union1d(own.bounds, round_times(own.horizon)), unit)
         return cls(whole, own if named else None, at_events)
 
-    def cut(self, events: FloatArray, most: int, least: int) -> tuple[IntArray, Pieces]:
+    def cut(
+        self, events: FloatArray, most: int, least: int, *, single: bool
+    ) -> tuple[IntArray, Pieces]:
         """Which bounds remain, by their places, and the pieces between them.
 
-        Those without an event stand before the first, after the last, or, with a piece for
-        every event time, between two: nothing is known to happen there.
+        Those without an event stand before the first, after the last, or, with a `single`
+        piece for every event time, between two: nothing is known to happen there.
         """
         happened = np.flatnonzero(events)
         if self.named is not None:
             places = np.searchsorted(self.pieces.bounds, self.named.bounds)
             kept = places[join_empty(np.add.reduceat(events, places[:-1]))]
-        elif self.at_events and happened.size <= most:
+        elif self.at_events and happened.size <= most and single:
             kept = np.union1d([0, events.size], np.append(happened, happened + 1))
             ties = np.rint(np.add.reduceat(events, kept[:-1])).astype(np.int64)
             return kept, self.pieces.joined(kept, ties)
@@ -142,6 +147,7 @@ class _Time:
     risk_table: tuple[RiskRow, ...] = ()
     leavers: IntArray | None = None
     evidence: Evidence | None = None
+    basis: FloatArray | None = None
 
 
 def agree(plan: Plan, federation: Federation) -> Agreement:
@@ -160,6 +166,7 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         time.leavers,
         time.evidence,
         None if time.leavers is None else sums.present[scale.scaling.keep],
+        time.basis,
     )
     return Agreement(
         setting,
@@ -197,9 +204,14 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
     if not counts.events.any():
         raise _no_events(plan)
     limits = _most_and_least(plan, federation, counts.events)
-    kept, pieces = cells.cut(counts.events, *limits)
+    kept, pieces = cells.cut(counts.events, *limits, single=plan.spline is None)
     joined = counts.joined(cells.pieces, kept, pieces)
-    active = joined.events > 0
+    active, basis = joined.events > 0, None
+    if plan.spline is not None:
+        # Smooth time counts from the first event to the horizon, events or not.
+        active = np.arange(active.size) >= int(np.flatnonzero(active)[0])
+        bounds = pieces.bounds[int(np.flatnonzero(active)[0]) :]
+        basis = spline_basis(bounds, joined.events[active], plan.spline)
     if by_center is not None:
         by_center = {
             name: own.joined(cells.pieces, kept, pieces) for name, own in by_center.items()
@@ -217,6 +229,7 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         cells.risk_table(counts),
         None if federation.shows_centers else leavers_within(active, joined.leavers()),
         evidence,
+        basis,
     )
 
 
@@ -248,7 +261,7 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
 
 def _unit(recorded: float, times: FloatArray | None) -> float | None:
     """The unit of the record; a few whole numbers with a common factor are whole numbers."""
-    if recorded == 0 or np.isinf(recorded):
+    if recorded <= 0:
         return None
     few = times is not None and times.size < _ENOUGH_TIMES
     return 1.0 if few and recorded == round(recorded) else recorded
@@ -318,6 +331,8 @@ def _at_events(plan: Plan, federation: Federation) -> bool:
 
 def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> tuple[int, int]:
     """How many pieces at most, and events in each at least."""
+    if plan.spline is not None and plan.pieces is None:
+        return _MOST_SMOOTH, 1
     if plan.every_event:
         return events.size, 1
     if plan.pieces is not None:
@@ -446,13 +461,14 @@ def _check(counts: Counts, plan: Plan) -> None:
 
 
 def _no_events(plan: Plan) -> CohortError:
-    if plan.horizon is None:
+    horizon = plan.horizon if plan.edges is None else plan.edges[-1]
+    if horizon is None:
         return CohortError(
             "No center has an event.",
             ["Check the study's event column and event_value against the files."],
         )
     return CohortError(
-        f"No center has an event up to the horizon of {plan.horizon:g}.",
+        f"No center has an event up to the horizon of {horizon:g}.",
         ["Choose a later horizon, or check the study's event column and event_value."],
     )
 

@@ -63,11 +63,13 @@ def _agreement(study: Study) -> Iterator[str]:
     if isinstance(study.solver, PrivateSolver):
         return
     yield "covariate sums"
+    grouped = LINKS[study.model.link].grouped
     if study.grid.times is not None:
         yield "distinct event times"
-    elif study.grid.horizon is None and study.grid.edges is None:
+    open_end = study.grid.horizon is None and study.grid.edges is None
+    if open_end and (study.grid.times is None or not grouped):
         yield "last interval" if study.privacy.secure_sums else "longest follow-up"
-    if not LINKS[study.model.link].grouped and study.outcome.resolution is None:
+    if not grouped and study.outcome.resolution is None:
         yield "fractional times"
     yield "interval counts"
     yield "covariate scatter"

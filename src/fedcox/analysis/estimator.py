@@ -347,7 +347,7 @@ class AbstractSurvivalEstimator(ABC):
     def _hazard(self) -> FloatArray:
         """At X = 0: per unit of time, or in grouped time per interval."""
         if self._link.grouped:
-            return interval_hazard(self.alpha_, np.zeros(1), link=self._link)[0]
+            return np.asarray(interval_hazard(self.alpha_, np.zeros(1), link=self._link)[0])
         return np.asarray(np.exp(self.alpha_) / np.diff(self.edges_, prepend=0.0))
 
 

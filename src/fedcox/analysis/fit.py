@@ -33,6 +33,7 @@ from fedcox.survival.concordance import concordance_index
 from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.schur import schur_complement
 from fedcox.survival.separation import separated_columns
+from fedcox.survival.spline_baseline import without_effects
 from fedcox.survival.time_grid import Pieces
 
 #: Per-center counts are kept for the report up to this many intervals.
@@ -74,7 +75,8 @@ def estimate(
     agreement, problem, solution = _solved(plan, attended, watch)
     solution = with_separation(plan, agreement, solution)
     inference = infer(agreement, problem, solution)
-    alpha = agreement.setting.scaling.intercepts(solution.alpha, solution.beta)
+    setting = agreement.setting
+    alpha = setting.scaling.intercepts(setting.alpha(solution.alpha), solution.beta)
     ledger = federation.ledger
     return Estimate(
         plan,
@@ -113,7 +115,10 @@ def start(plan: Plan, agreement: Agreement) -> Problem:
     """Start without effects: α at the observed share of events in each interval."""
     setting, counts = agreement.setting, agreement.counts
     active = setting.active
-    alpha = plan.link.intercept(counts.events[active] / counts.at_risk[active])
+    if setting.basis is None:
+        alpha = plan.link.intercept(counts.events[active] / counts.at_risk[active])
+    else:
+        alpha, _ = _smooth_without_effects(agreement)
     # The study's penalty is on the coefficients as given, the solver's on the scaled ones.
     ridge = plan.ridge / setting.scaling.spread**2
     return Problem(
@@ -124,6 +129,24 @@ def start(plan: Plan, agreement: Agreement) -> Problem:
         counts.patients,
         float(counts.events[active].sum()),
     )
+
+
+def _smooth_without_effects(agreement: Agreement) -> tuple[FloatArray, float]:
+    """A spline's numbers without covariates, and the loss there."""
+    setting, counts = agreement.setting, agreement.counts
+    if setting.basis is None:
+        raise ValueError("This baseline is no spline.")
+    offset = setting.alpha(np.zeros(setting.baseline_size))
+    rows = counts.at_risk[setting.active], counts.events[setting.active]
+    return without_effects(setting.basis, offset, *rows)
+
+
+def _null_loss(plan: Plan, agreement: Agreement) -> float:
+    """Of a model without covariates."""
+    setting, counts = agreement.setting, agreement.counts
+    if setting.basis is not None:
+        return _smooth_without_effects(agreement)[1]
+    return plan.link.null_loss(counts.at_risk[setting.active], counts.events[setting.active])
 
 
 def _from_there(
@@ -139,7 +162,8 @@ def _from_there(
     given[old.keep] = old.coefficients(beta)
     start = replace(problem, beta=given[new.keep] * new.spread)
     last, now = before.setting, agreement.setting
-    if not np.array_equal(last.grid.edges[last.active], now.grid.edges[now.active]):
+    same = np.array_equal(last.grid.edges[last.active], now.grid.edges[now.active])
+    if not same or now.basis is not None:
         return start
     at_zero = old.intercepts(alpha, beta)
     return replace(start, alpha=at_zero + float(given[new.keep] @ new.mean))
@@ -184,10 +208,7 @@ def fit(
     )
     _warn(told)
     grid, density = agreement.setting.grid, _log_density(agreement)
-    null = density - plan.link.null_loss(
-        agreement.counts.at_risk[agreement.setting.active],
-        agreement.counts.events[agreement.setting.active],
-    )
+    null = density - _null_loss(plan, agreement)
     log_likelihood = density + found.log_likelihood
     return FittedStudy(
         study=study,

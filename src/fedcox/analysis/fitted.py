@@ -182,6 +182,13 @@ class FittedStudy:
         return LINKS[self.link].grouped
 
     @property
+    def intervals(self) -> int:
+        """How many intervals of grouped time there are, or pieces with a hazard."""
+        if self.grouped:
+            return len(self.baseline)
+        return sum(row.alpha is not None for row in self.baseline)
+
+    @property
     def estimated(self) -> tuple[Coefficient, ...]:
         """The coefficients that the data could tell, which `covariance` is about."""
         return tuple(row for row in self.coefficients if row.coef is not None)

@@ -15,7 +15,7 @@ from fedcox.errors import NoInferenceError
 from fedcox.solvers.solver import Problem, Solution
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.event_pieces import cut_by_events
-from fedcox.survival.schur import schur_complement
+from fedcox.survival.schur import schur_complement, solve_alpha
 from fedcox.survival.survival_curve import CurveError
 from fedcox.survival.weighted_events import WeightedEvents
 
@@ -67,24 +67,36 @@ def _curve_error(agreement: Agreement, solution: Solution) -> CurveError:
     At more of them the means would be those of single patients. For the same reason not all
     digits are kept, of which a band needs two.
     """
-    information = solution.information
+    information, setting = solution.information, agreement.setting
     if information.cross is None:
         raise ValueError("Curves need the full information.")
-    mean = information.cross / information.alpha[:, None] * agreement.setting.scaling.spread
-    last = np.arange(solution.alpha.size)
+    alpha = setting.alpha(solution.alpha)
+    last = np.arange(alpha.size)
     if last.size > _CURVE_POINTS:
-        events = agreement.counts.events[agreement.setting.active]
+        events = agreement.counts.events[setting.active]
         last = cut_by_events(events, most=_CURVE_POINTS, least=_CURVE_EVENTS)[1:] - 1
-    whole = CurveError.of(np.exp(solution.alpha), information.alpha, mean, last)
+    hazard = np.exp(alpha)
+    if setting.basis is None:
+        by_piece = solve_alpha(information, np.column_stack([hazard, information.cross]))
+        sums = np.cumsum(hazard[:, None] * by_piece, axis=0)[last]
+        variance, mean = sums[:, 0], sums[:, 1:]
+    else:  # by how much each number of the spline moves the hazard summed up to a point
+        slopes = np.cumsum(hazard[:, None] * setting.basis, axis=0)[last]
+        solved = solve_alpha(information, slopes.T)
+        variance, mean = np.sum(slopes.T * solved, axis=0), solved.T @ information.cross
     return CurveError(
-        _rounded(whole.hazard), _rounded(whole.variance), _rounded(whole.mean), whole.every
+        _rounded(np.cumsum(hazard)[last]),
+        _rounded(variance),
+        _rounded(mean * setting.scaling.spread),
+        every=last.size == alpha.size and setting.basis is None,
     )
 
 
 def _rounded(values: FloatArray) -> FloatArray:
-    """To a few digits beside the largest."""
+    """To a few digits beside the largest, and zero in front: nothing has happened yet."""
     unit = 10.0 ** (np.floor(np.log10(np.abs(values).max(initial=1e-300))) - _CURVE_DIGITS)
-    return np.asarray(np.rint(values / unit) * unit)
+    zero = np.zeros((1, *values.shape[1:]))
+    return np.concatenate([zero, np.rint(values / unit) * unit])
 
 
 def inverse_information(information: FloatArray) -> FloatArray:

@@ -57,7 +57,8 @@ class KeptStudy:
         """
         study = self._study
         resolution, horizon = study.outcome.resolution, study.grid.horizon
-        if resolution is not None and pieces.unit != resolution:
+        # Without one in the study, whole numbers are found to be whole, or time is exact.
+        if pieces.unit not in ((None, 1.0) if resolution is None else (resolution,)):
             return False
         if not counted or study.grid.times is not None:
             return True

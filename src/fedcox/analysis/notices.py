@@ -13,12 +13,14 @@ from fedcox.data.schema import CohortSchema
 from fedcox.data.wording import counted, listed
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.solver import Solution
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import Pieces, TimeGrid
 
 _NAMES_SHOWN = 12
 #: Grouped time is near Cox's model up to this share of the events in one interval, and up to
 #: this hazard of an interval.
 _MOST_EVENTS, _MOST_HAZARD = 0.15, 0.2
+#: So many events at one time are more than two patients who happen to be the last.
+_MANY_TIES = 5
 _INSIDE_IS_LOST = (
     "Grouped time puts all that happens inside an interval at its end: ratios and curves can "
     "be far from those of a Cox model."
@@ -207,7 +209,25 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
             f"{joined} of {agreement.cells} pieces had no event and were joined with a "
             "neighbour, since nothing could be told of their hazard.",
         )
+    yield from _tied(agreement)
     yield from _late(agreement)
+
+
+def _tied(agreement: Agreement) -> Iterator[Notice]:
+    """Event times so coarse that every way of treating ties is a guess."""
+    counts, grid = agreement.counts, agreement.setting.grid
+    if not isinstance(grid, Pieces) or grid.ties is None:
+        return
+    many = (counts.events >= _MANY_TIES) & (counts.events > _MOST_HAZARD * counts.reached)
+    share = float(counts.events[many].sum() / counts.events.sum())
+    if share > _MOST_EVENTS:
+        yield Notice(
+            "CoarseTimeWarning",
+            f"{100 * share:.0f} % of the events fall on times at which more than "
+            f"{100 * _MOST_HAZARD:.0f} % of those at risk have the event. With so many at the "
+            "same time the ratios depend on how ties are treated. Record times more finely, or "
+            'take link = "cloglog", which is made for times known by interval alone.',
+        )
 
 
 def _silent_intervals(agreement: Agreement) -> Iterator[Notice]:

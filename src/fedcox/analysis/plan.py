@@ -35,7 +35,8 @@ class Plan:
     none of these pieces are cut where the events are (grouped links: at every event). `horizon`
     None is agreed on by asking, up to `longest` where only sums over centers are seen.
     `resolution` is the unit of the record, None to be looked for; `few_pieces` cuts as between
-    hospitals, wherever the patients are. Intervals of grouped time are
+    hospitals, wherever the patients are; `spline` is the number of parameters of a smooth
+    baseline. Intervals of grouped time are
     merged until `smallest_group` patients leave in each, and end while `smallest_tail` are at
     risk.
     """
@@ -55,6 +56,7 @@ class Plan:
     every_event: bool = False
     resolution: float | None = None
     few_pieces: bool = False
+    spline: int | None = None
 
     @classmethod
     def of(cls, study: Study) -> Plan:
@@ -74,4 +76,5 @@ class Plan:
             pieces=study.grid.pieces,
             every_event=study.grid.times is not None,
             resolution=study.outcome.resolution,
+            spline=study.model.spline,
         )

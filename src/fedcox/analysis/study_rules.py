@@ -44,11 +44,12 @@ def _table(tables: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     return table if isinstance(table, Mapping) else None
 
 
-def _link(tables: Mapping[str, Any]) -> Any:
-    return (_table(tables, "model") or {}).get("link", _DEFAULT_LINK)
+def _link(tables: Mapping[str, Any]) -> str:
+    link = (_table(tables, "model") or {}).get("link", _DEFAULT_LINK)
+    return link if isinstance(link, str) else ""
 
 
-def grid_faults(grid: Mapping[str, Any], link: Any = _DEFAULT_LINK) -> Iterator[str]:
+def grid_faults(grid: Mapping[str, Any], link: str = _DEFAULT_LINK) -> Iterator[str]:
     """Every broken rule of the way in which time is divided."""
     given = [key for key in ("pieces", "edges", "width", "times") if grid.get(key) is not None]
     if len(given) > 1:
@@ -84,7 +85,12 @@ def _edges(grid: Mapping[str, Any]) -> Iterator[str]:
 
 def _exact_time(tables: Mapping[str, Any]) -> Iterator[str]:
     """Keys that join or read intervals of grouped time, where time is exact."""
+    model = _table(tables, "model") or {}
+    if model.get("df") is not None and model.get("baseline") != "spline":
+        yield '[model] df: the numbers of baseline = "spline"; name it, or leave df out.'
     if _link(tables) in _GROUPED:
+        if model.get("baseline") == "spline":
+            yield '[model] baseline: "spline" goes with link = "log".'
         if (_table(tables, "outcome") or {}).get("resolution") is not None:
             yield (
                 "[outcome] resolution: says where inside an interval an event was, which "
@@ -96,7 +102,8 @@ def _exact_time(tables: Mapping[str, Any]) -> Iterator[str]:
     if reading != "include":
         yield f"[model] censored_interval: {why}"
     for key in ("smallest_group", "smallest_tail"):
-        if (_table(tables, "privacy") or {}).get(key):
+        given = (_table(tables, "privacy") or {}).get(key)
+        if isinstance(given, int) and given > 0:
             yield f"[privacy] {key}: joins intervals, and so {why}"
 
 

@@ -107,13 +107,24 @@ class Grid(Table):
     horizon: Positive | None = None
 
 
+#: Numbers of a baseline whose log hazard is a natural spline of log time.
+DEFAULT_DF = 5
+
+
 class Model(Table):
     """`[model]`: how covariates act on the hazard, and what happens at the edges."""
 
     link: LinkName = "log"
+    baseline: Literal["pieces", "spline"] = "pieces"
+    df: Annotated[int, Field(ge=2, le=12)] | None = None
     censored_interval: Literal["include", "exclude", "half"] = "include"
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     missing: MissingRule = "refuse"
+
+    @property
+    def spline(self) -> int | None:
+        """How many numbers a smooth baseline has; None for one number a piece."""
+        return (self.df or DEFAULT_DF) if self.baseline == "spline" else None
 
 
 class NewtonSolver(Table):

@@ -26,25 +26,28 @@ def pack_derivatives(reply: Derivatives) -> FloatArray:
     parts = [np.array([reply.loss]), reply.alpha, reply.beta]
     if reply.curvature is not None:
         alpha, cross, beta = reply.curvature
-        parts += [alpha] if cross is None else [alpha, cross.ravel()]
+        parts.append(pack_symmetric(alpha) if alpha.ndim == 2 else alpha)
+        parts += [] if cross is None else [cross.ravel()]
         parts.append(pack_symmetric(beta) if beta.ndim == 2 else beta)
     return np.concatenate(parts)
 
 
 def unpack_derivatives(
-    vector: FloatArray, intervals: int, columns: int, detail: Detail
+    vector: FloatArray, intervals: int, columns: int, detail: Detail, *, spline: bool = False
 ) -> Derivatives:
     """The reply whose `pack_derivatives` this is."""
-    empty = zero_derivatives(intervals, columns, detail).curvature
+    empty = zero_derivatives(intervals, columns, detail, spline=spline).curvature
     gradient = 1 + intervals + columns
     alpha, beta = vector[1 : 1 + intervals], vector[1 + intervals : gradient]
     curvature = None
     if empty is not None:
-        first = gradient + intervals
+        dense = empty.alpha.ndim == 2
+        first = gradient + (intervals * (intervals + 1) // 2 if dense else intervals)
         last = first + (0 if empty.cross is None else empty.cross.size)
         cross = None
         if empty.cross is not None:
             cross = vector[first:last].reshape(intervals, columns)
         square = vector[last:] if empty.beta.ndim == 1 else unpack_symmetric(vector[last:])
-        curvature = Curvature(vector[gradient:first], cross, square)
+        curved = vector[gradient:first]
+        curvature = Curvature(unpack_symmetric(curved) if dense else curved, cross, square)
     return Derivatives(float(vector[0]), alpha, beta, curvature)

@@ -18,7 +18,7 @@ from fedcox.federation.query import AbstractQuery
 _DIGITS = 1e-9
 #: Parameters on the common scale, where an effect of this size is none.
 _PARAMETERS = frozenset({"alpha", "beta"})
-_SCALES = frozenset({"mean", "spread", "ridge", "scale", "learning_rate"})
+_SCALES = frozenset({"mean", "spread", "ridge", "scale", "learning_rate", "basis"})
 
 
 def same_questions(

@@ -18,7 +18,8 @@ from fedcox.survival.link import AbstractLink
 from fedcox.survival.preparation import PreparedPatients, prepare_placed
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.single_cells import SingleCells, single_cells
-from fedcox.survival.time_grid import AnyGrid, CensoredInterval, TimeAtRisk
+from fedcox.survival.spline_baseline import SplinePatients
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeAtRisk
 
 
 @runtime_checkable
@@ -38,7 +39,8 @@ class Setting:
     over all centers, the patients at risk last in no interval, the first, the second, …, those
     without the event there and those with it. It is agreed on where only sums over centers are
     seen, and limits are compared with it, and with how many values of each column are
-    `present`; by the `evidence` centers check both.
+    `present`; by the `evidence` centers check both. With a `basis` the baseline of all pieces
+    is a spline, whose few numbers stand in the place of α.
     """
 
     grid: AnyGrid
@@ -49,6 +51,7 @@ class Setting:
     leavers: IntArray | None = None
     evidence: Evidence | None = None
     present: FloatArray | None = None
+    basis: FloatArray | None = None
     _placed: WeakKeyDictionary[Cohort, TimeAtRisk] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
@@ -72,8 +75,19 @@ class Setting:
         return int(self.active.sum())
 
     @property
+    def baseline_size(self) -> int:
+        """How many numbers the baseline is asked at."""
+        return self.intervals if self.basis is None else int(self.basis.shape[1])
+
+    @property
     def columns(self) -> int:
         return int(self.scaling.keep.size)
+
+    def alpha(self, baseline: FloatArray) -> FloatArray:
+        """α of each fitted interval, from the numbers that the baseline is asked at."""
+        if self.basis is None or not isinstance(self.grid, Pieces):
+            return baseline
+        return np.asarray(np.log(self.grid.widths[self.active]) + self.basis @ baseline)
 
     @property
     def numbers(self) -> int:
@@ -84,6 +98,7 @@ class Setting:
         parts = self.grid.numbers, int(self.active.size), self.scaling.numbers
         told = 0 if self.leavers is None else int(self.leavers.size)
         told += 0 if self.present is None else int(self.present.size)
+        told += 0 if self.basis is None else int(self.basis.size)
         return sum(parts) + self.link.numbers + 1 + told
 
     def prepared(self, cohort: Cohort) -> PreparedPatients:
@@ -93,6 +108,9 @@ class Setting:
             prepared = prepare_placed(
                 cohort, self.placed(cohort), self.intervals, self.scaling, self.link
             )
+            if self.basis is not None:
+                zero = np.zeros(self.baseline_size)
+                prepared = SplinePatients(prepared, self.basis, self.alpha(zero))
             self._prepared[cohort] = prepared
         return prepared
 
@@ -132,6 +150,12 @@ class Setting:
         pooled = self.leavers
         if pooled is not None and (pooled.shape != own.shape or (own > pooled).any()):
             pooled = np.zeros_like(own)  # a claim that cannot be counts nothing
+        if self.basis is not None:  # nothing in a reply is about one piece
+            return Exposure(
+                int(events.size),
+                int(np.count_nonzero(events)),
+                parameters=self.baseline_size + self.columns,
+            )
         if not self.link.grouped:
             # Events add a number that is known, and who leaves without one does so somewhere
             # inside a piece: the groups are those who leave in each, with the event or not.
@@ -167,7 +191,13 @@ class Setting:
                 present=self.present,
             ),
             share=largest_share(
-                cohort, self.placed(cohort), scaling, self.link, alpha, beta, chosen
+                cohort,
+                self.placed(cohort),
+                scaling,
+                self.link,
+                self.alpha(alpha),
+                beta,
+                chosen,
             ),
             patients=patients,
             spread=None if patients is None else self._own_part(cohort, patients),

@@ -26,6 +26,9 @@ WARNING_TITLES: Mapping[str, str] = {
     "AliasedColumnsWarning": "Columns that repeat what other columns say",
     "ConstantColumnsWarning": "Columns with one value for everybody",
     "EmptyIntervalsWarning": "Intervals without an event",
+    "JoinedIntervalsWarning": "Intervals were joined",
+    "CoarseTimeWarning": "Intervals too wide for a Cox model",
+    "LateEventsWarning": "Events after the horizon",
     "EventsOnlyIntervalsWarning": "Intervals in which everyone had the event",
     "SeparationWarning": "A coefficient without a limit",
     "RidgeWarning": "Coefficients pulled towards zero",
@@ -143,7 +146,7 @@ def footer_lines(fitted: FittedStudy) -> list[str]:
         (fitted.patients, "patient"),
         (fitted.events, "event"),
         (len(fitted.centers), "center"),
-        (len(fitted.baseline), "interval"),
+        (fitted.intervals, interval_noun(fitted)),
     )
     lines = [", ".join(noun_text(count, noun) for count, noun in counts if count is not None)]
     if dropped:
@@ -166,6 +169,11 @@ def _tests(fitted: FittedStudy) -> list[str]:
     test = likelihood_ratio_text(fitted) or no_likelihood_ratio_text(fitted)
     concordance = concordance_text(fitted) or no_concordance_text(fitted) or DASH
     return [f"likelihood-ratio test {test}", f"concordance {concordance}"]
+
+
+def interval_noun(fitted: FittedStudy) -> str:
+    """What a model calls a part of its time."""
+    return "interval" if fitted.grouped else "piece"
 
 
 def warning_title(name: str) -> str:

@@ -29,6 +29,7 @@ from fedcox.reports.page import Fact, page_html
 from fedcox.reports.protection_words import counts_words, ledger_words, sums_from
 from fedcox.reports.ratio_rows import (
     concordance_text,
+    interval_noun,
     likelihood_ratio_text,
     no_concordance_text,
     no_likelihood_ratio_text,
@@ -68,7 +69,7 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
         "ratio_name": fitted.ratio_name,
         "logit": fitted.link == "logit",
         "grouped": fitted.grouped,
-        "pieces": noun_text(len(fitted.baseline), "piece"),
+        "pieces": noun_text(fitted.intervals, "piece"),
         "time_words": time_words(fitted),
         "state": _state(fitted),
         "ending": fitted.ending,
@@ -134,7 +135,7 @@ def _state(fitted: FittedStudy) -> str:
 
 
 def _facts(fitted: FittedStudy) -> list[Fact]:
-    centers, intervals = len(fitted.centers), len(fitted.baseline)
+    centers, intervals = len(fitted.centers), fitted.intervals
     estimated = sum(row.coef is not None for row in fitted.coefficients)
     end = short_text(float(fitted.interval_ends[-1]))
     return [
@@ -144,7 +145,7 @@ def _facts(fitted: FittedStudy) -> list[Fact]:
         ),
         Fact(
             count_text(intervals),
-            _interval_noun(fitted, intervals),
+            interval_noun(fitted) + "s" * (intervals != 1),
             f"up to {end} {fitted.study.schema.time_unit}",
         ),
         Fact(
@@ -154,11 +155,6 @@ def _facts(fitted: FittedStudy) -> list[Fact]:
         ),
         _last_fact(fitted),
     ]
-
-
-def _interval_noun(fitted: FittedStudy, number: int) -> str:
-    noun = "interval" if fitted.grouped else "piece of time"
-    return noun if number == 1 else noun.replace("piece", "pieces") + "s" * fitted.grouped
 
 
 def _people(fitted: FittedStudy) -> list[Fact]:

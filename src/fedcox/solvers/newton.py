@@ -141,6 +141,8 @@ class _Run:
         self.steps.append(Step(here.loss, decrement))
         self.watch(self.steps[-1])
         bend = 0.5 * float(beta @ factored.complement @ beta) / self.problem.weight(factored)
+        if factored.curvature.alpha.ndim == 2:  # a spline's numbers are not levels
+            bend = 0.0
         return _Step(-alpha, -beta, bend), decrement
 
     def descend(

@@ -69,7 +69,8 @@ class Problem:
 
     def weight(self, factored: Factored) -> float:
         """What a decrement is compared with: the information on α, about one an event."""
-        return factored.total if self.alpha.size else self.events
+        by_interval = self.alpha.size and factored.curvature.alpha.ndim == 1
+        return factored.total if by_interval else self.events
 
     def _penalised(self, summed: Derivatives, beta: FloatArray) -> Derivatives:
         """The penalty, added once, by the coordinator."""

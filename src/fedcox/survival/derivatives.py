@@ -26,9 +26,13 @@ class Detail(Enum):
 
 
 class Curvature(NamedTuple):  # made a thousand times a round: a tuple costs least
-    """Second derivatives: α by α (diagonal), α by β, and β by β (or its diagonal alone)."""
+    """Second derivatives: α by α, α by β, and β by β (or its diagonal alone).
 
-    alpha: FloatArray  # (intervals,)
+    Intervals have nothing to do with each other, so that α by α is a diagonal; numbers of a
+    spline do, and have a square.
+    """
+
+    alpha: FloatArray  # (intervals,), or (numbers, numbers) of a spline
     cross: FloatArray | None  # (intervals, columns)
     beta: FloatArray  # (columns, columns) or (columns,)
 
@@ -41,9 +45,11 @@ class Curvature(NamedTuple):  # made a thousand times a round: a tuple costs lea
     @property
     def numbers(self) -> int:
         """Distinct numbers: the symmetric block counts once."""
-        beta = len(self.beta)
-        square = beta * (beta + 1) // 2 if self.beta.ndim == 2 else beta
-        return self.alpha.size + (0 if self.cross is None else self.cross.size) + square
+        alpha, beta = (
+            len(part) * (len(part) + 1) // 2 if part.ndim == 2 else len(part)
+            for part in (self.alpha, self.beta)
+        )
+        return alpha + (0 if self.cross is None else self.cross.size) + beta
 
 
 class Derivatives(NamedTuple):
@@ -68,14 +74,17 @@ class Derivatives(NamedTuple):
         return 1 + self.alpha.size + self.beta.size + curvature
 
 
-def zero_derivatives(intervals: int, columns: int, detail: Detail) -> Derivatives:
+def zero_derivatives(
+    intervals: int, columns: int, detail: Detail, *, spline: bool = False
+) -> Derivatives:
     """The derivatives of nobody, in the shapes that `detail` asks for."""
     curvature = None
     if detail is not Detail.GRADIENT:
         whole = detail in (Detail.HESSIAN, Detail.INFORMATION)
         square = (columns,) if detail is Detail.DIAGONAL else (columns, columns)
         cross = np.zeros((intervals, columns)) if whole else None
-        curvature = Curvature(np.zeros(intervals), cross, np.zeros(square))
+        alpha = (intervals, intervals) if whole and spline else (intervals,)
+        curvature = Curvature(np.zeros(alpha), cross, np.zeros(square))
     return Derivatives(0.0, np.zeros(intervals), np.zeros(columns), curvature)
 
 

@@ -22,6 +22,8 @@ _SHARE = 1.0 / _SINGLE_UNITS
 _UNITS = 20_000
 #: Times recorded in finer units than this share of the longest are as good as exact.
 _FINEST_UNIT = 1e-5
+#: In place of a unit: times are in none.
+EXACT = -1.0
 #: How far a time may lie from a whole number of units, in units.
 _WHOLE = 1e-6
 
@@ -106,30 +108,28 @@ def join_empty(events: FloatArray) -> IntArray:
 
 
 def recorded_unit(times: FloatArray) -> float:
-    """The largest unit of which all times are whole numbers; zero where there is none.
+    """The largest unit of which all times are whole numbers; `EXACT` where there is none.
 
-    Days, or tenths of a month, or days divided by 365.25. Infinite where there are no times
-    above zero, which are whole numbers of any unit.
+    Days, or tenths of a month, or days divided by 365.25. Zero where there are no times above
+    zero, so that any unit will do.
     """
     times = np.unique(times[times > 0])
     if not times.size:
-        return np.inf
+        return 0.0
     longest = float(times[-1])
     unit = longest
     for time in times.tolist():
         unit = _common_measure(unit, time, least=_FINEST_UNIT * longest)
         if not unit:
-            return 0.0
+            return EXACT
     whole = np.rint(times / unit)
     unit = float(times @ whole / (whole @ whole))  # rounding of single times, averaged
-    return unit if np.abs(times - whole * unit).max() <= _WHOLE * unit else 0.0
+    return unit if np.abs(times - whole * unit).max() <= _WHOLE * unit else EXACT
 
 
 def common_unit(one: float, other: float) -> float:
-    """The largest unit that both are whole numbers of; zero where there is none."""
-    if not (one and other) or np.isinf(one) or np.isinf(other):
-        return min(one, other)
-    return recorded_unit(np.array([one, other]))
+    """The largest unit that both are whole numbers of; `EXACT` where there is none."""
+    return EXACT if EXACT in (one, other) else recorded_unit(np.array([one, other]))
 
 
 def _common_measure(one: float, other: float, *, least: float) -> float:

@@ -18,13 +18,28 @@ def schur_complement(curvature: Curvature) -> FloatArray:
     """H_ββ − H_βα H_αα⁻¹ H_αβ: the information on β once α is estimated too."""
     if curvature.cross is None or curvature.beta.ndim != 2:
         raise ValueError("The Schur complement needs the full curvature.")
-    eliminated = curvature.cross * np.sqrt(_inverse(curvature.alpha))[:, None]
-    return np.asarray(curvature.beta - eliminated.T @ eliminated)
+    if curvature.alpha.ndim == 2:
+        eliminated = curvature.cross.T @ solve_alpha(curvature, curvature.cross)
+        return np.asarray(curvature.beta - 0.5 * (eliminated + eliminated.T))
+    rooted = curvature.cross * np.sqrt(_inverse(curvature.alpha))[:, None]
+    return np.asarray(curvature.beta - rooted.T @ rooted)
 
 
 def _inverse(diagonal: FloatArray) -> FloatArray:
     """1 / diagonal, zero where an interval carries no information."""
     return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
+
+
+def solve_alpha(curvature: Curvature, right: FloatArray) -> FloatArray:
+    """H_αα⁻¹ times `right`, (numbers,) or (numbers, columns).
+
+    Zero where an interval carries no information.
+    """
+    alpha = curvature.alpha
+    if alpha.ndim == 2:
+        return np.asarray(np.linalg.solve(alpha, right))
+    inverse = _inverse(alpha)
+    return np.asarray((inverse if right.ndim == 1 else inverse[:, None]) * right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +66,14 @@ class Factored:
 
     @property
     def total(self) -> float:
-        """The summed information on α: about the number of events."""
+        """The summed information on α: about the number of events, but for a spline's."""
         return float(self.curvature.alpha.sum())
 
     def solve(self, alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(α, β) parts of H⁻¹ (alpha, beta)."""
         cross = self.curvature.cross
-        inverse = _inverse(self.curvature.alpha)
         if cross is None or not beta.size:
-            return inverse * alpha, beta
-        of_beta = np.asarray(cho_solve(self.factor, beta - (inverse * alpha) @ cross))
-        return inverse * (alpha - cross @ of_beta), of_beta
+            return solve_alpha(self.curvature, alpha), beta
+        alone = solve_alpha(self.curvature, alpha)
+        of_beta = np.asarray(cho_solve(self.factor, beta - alone @ cross))
+        return solve_alpha(self.curvature, alpha - cross @ of_beta), of_beta

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.cohort import FloatArray
 from fedcox.survival.link import AbstractLink
 
 
@@ -115,24 +115,6 @@ class CurveError:
     variance: FloatArray
     mean: FloatArray
     every: bool
-
-    @classmethod
-    def of(
-        cls, hazard: FloatArray, weight: FloatArray, mean: FloatArray, last: IntArray
-    ) -> CurveError:
-        """From a_k, d_k and x̄_k by piece, at the end of each piece whose place is in `last`."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variance = np.where(hazard > 0, hazard**2 / weight, 0.0)
-        sums = [
-            np.cumsum(part, axis=0)[last] for part in (hazard, variance, hazard[:, None] * mean)
-        ]
-        start = np.zeros((1, mean.shape[1]))
-        return cls(
-            np.append(0.0, sums[0]),
-            np.append(0.0, sums[1]),
-            np.vstack([start, sums[2]]),
-            last.size == hazard.size,
-        )
 
     def relative(self, hazard: FloatArray, x: FloatArray, covariance: FloatArray) -> FloatArray:
         """The standard error of log Λ(t | x): (patients, times).

@@ -36,6 +36,7 @@ from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
+from fedcox.federation.queries.recorded_unit import FractionalTimes, RecordedUnit
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
 from fedcox.federation.queries.tile_counts import TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments
@@ -47,7 +48,7 @@ from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import Pieces, TimeGrid
 from tests.engines.codec.network_questions import network_questions
 from tests.problems import LINK_NAMES, READINGS, grids, simulated
 
@@ -89,6 +90,14 @@ GRIDS = {
     "joined": REGULAR.merged(np.arange(8) % 3 == 1),
     "joined to the end": REGULAR.merged(np.arange(8) % 4 == 3),
 }
+PIECES = Pieces(np.array([0.0, 3.0, 11.0, 40.0, 90.0, 150.0]), 1.0)
+EXACT = {
+    "pieces": PIECES,
+    "exact pieces": Pieces(np.array([0.0, 2.5, 60.25])),
+    "event times": Pieces(
+        np.array([0.0, 3.0, 4.0, 50.0, 51.0]), 1.0, np.array([0, 2, 0, 5], dtype=np.int64)
+    ),
+}
 SCALING = Scaling(np.array([0, 2]), np.array([0.1, -0.2]), np.array([1.1, 0.9]))
 EVIDENCE = Evidence(REGULAR, (CovariateSums().digest,), b"signed by all" * 20)
 RELEASE = GaussianRelease(1.3, 0.5, sampling_rate=0.25, releases=40, fewest_centers=3)
@@ -102,7 +111,8 @@ def setting(**changed: Any) -> Setting:
 
 
 def point(agreed: Setting) -> tuple[Any, Any]:
-    return np.linspace(-2.5, -1.5, agreed.intervals), np.linspace(-0.3, 0.4, agreed.columns)
+    baseline = np.linspace(-2.5, -1.5, agreed.baseline_size)
+    return baseline, np.linspace(-0.3, 0.4, agreed.columns)
 
 
 def at(agreed: Setting, detail: Detail = Detail.GRADIENT, batch: Any = None) -> DerivativesAt:
@@ -115,6 +125,17 @@ def _settings() -> dict[str, Setting]:
         for link, reading in product(LINK_NAMES, READINGS)
     }
     found |= {f"on {name}": setting(grid=grid) for name, grid in GRIDS.items()}
+    found |= {
+        f"log, {name}": setting(grid=grid, link=LINKS["log"], reading="include")
+        for name, grid in EXACT.items()
+    }
+    smooth = found["log, pieces"]
+    found["log, smooth"] = setting(
+        grid=PIECES,
+        link=LINKS["log"],
+        reading="include",
+        basis=np.linspace(-1.0, 1.0, 3 * smooth.intervals).reshape(-1, 3),
+    )
     plain = setting()
     counted = np.arange(2 * (plain.intervals + 1)).reshape(2, -1)
     found["claimed"] = setting(
@@ -150,6 +171,10 @@ def _questions() -> dict[str, AbstractQuery[Any]]:
         "event times up to": EventTimes(90),
         "follow-up": LongestFollowUp(),
         "last interval": LastInterval(REGULAR),
+        "last piece": LastInterval(PIECES),
+        "recorded unit": RecordedUnit(),
+        "fractional times": FractionalTimes(),
+        "counts on pieces": IntervalCounts(PIECES, "include"),
         **{
             f"{detail.value} by {name}": at(each, detail)
             for (name, each), detail in product(SETTINGS.items(), Detail)

@@ -277,7 +277,7 @@ WRONG: dict[str, tuple[Callable[[], AbstractQuery[Any]], str]] = {
     ),
     "a link that is not a study's": (
         lambda: at(setting(link=WeightedEvents(LINKS["logit"], 3.0))),
-        "agreed: link: must be a ComplementaryLogLog or Logit",
+        "agreed: link: must be a Log or ComplementaryLogLog or Logit",
     ),
     "leavers of other intervals": (
         lambda: at(setting(leavers=CLAIMED[:, 1:])),

@@ -204,17 +204,17 @@ WRONG: dict[str, tuple[AbstractQuery[Any], Callable[[Any], Any], str]] = {
     "counts below zero": (
         COUNTS,
         lambda a: replace(a, at_risk=spoiled(a.at_risk, -1.0)),
-        "are no counts of the same patients",
+        "no counts among those who reach an interval",
     ),
     "more at risk than patients": (
         COUNTS,
-        lambda a: replace(a, at_risk=spoiled(a.at_risk, 61.0)),
-        "are no counts of the same patients",
+        lambda a: replace(a, reached=spoiled(a.reached, 61.0)),
+        "reached are no counts among the patients",
     ),
     "more events than at risk": (
         COUNTS,
         lambda a: replace(a, events=spoiled(a.events, 60.5)),
-        "no counts among those at risk",
+        "no counts among those who reach an interval",
     ),
     "fewer patients than none": (COUNTS, lambda a: replace(a, patients=-1), "are no counts"),
     "patients in parts": (
@@ -229,7 +229,7 @@ WRONG: dict[str, tuple[AbstractQuery[Any], Callable[[Any], Any], str]] = {
     ),
     "counts of other intervals": (
         COUNTS,
-        lambda a: replace(a, at_risk=a.at_risk[1:], events=a.events[1:]),
+        lambda a: replace(a, reached=a.reached[1:], at_risk=a.at_risk[1:], events=a.events[1:]),
         r"at_risk: must be an array of shape \(8\)",
     ),
     "more values than patients": (

@@ -70,6 +70,7 @@ from fedcox.survival.clipped_gradient import ClippedSum
 from fedcox.survival.clipped_moments import ClippedMoments
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
+from fedcox.survival.event_pieces import EXACT
 from fedcox.survival.link import AbstractLink, ComplementaryLogLog, Log, Logit
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import Pieces, TimeGrid
@@ -169,14 +170,16 @@ class Kind:
     fits: Callable[[Any, Any], Iterator[str]] = _any_reply
 
 
-def _derivatives(intervals: int, columns: int, detail: Detail) -> Shapes:
+def _derivatives(
+    intervals: int, columns: int, detail: Detail, *, spline: bool = False
+) -> Shapes:
     gradient: Shapes = {"alpha": (intervals,), "beta": (columns,)}
     if detail is Detail.GRADIENT:
         return {**gradient, "curvature": None}
     whole = detail in (Detail.HESSIAN, Detail.INFORMATION)
     return {
         **gradient,
-        "curvature: alpha": (intervals,),
+        "curvature: alpha": (intervals, intervals) if whole and spline else (intervals,),
         "curvature: cross": (intervals, columns) if whole else None,
         "curvature: beta": (columns,) if detail is Detail.DIAGONAL else (columns, columns),
     }
@@ -195,7 +198,12 @@ def _times(query: EventTimes, reply: FloatArray) -> Iterator[str]:
         yield "the times must increase, from above zero to the horizon"
 
 
-def _follow_up(query: LongestFollowUp | RecordedUnit, reply: float) -> Iterator[str]:
+def _unit(query: RecordedUnit, reply: float) -> Iterator[str]:
+    if reply < 0 and reply != EXACT:
+        yield "a unit is not below zero"
+
+
+def _follow_up(query: LongestFollowUp, reply: float) -> Iterator[str]:
     if reply < 0:
         yield "a time is not below zero"
 
@@ -226,12 +234,17 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     ),
     LongestFollowUp: Kind(nothing, float, fits=_follow_up),
     LastInterval: Kind(nothing, int, fits=_cell),
-    RecordedUnit: Kind(nothing, float, fits=_follow_up),
+    RecordedUnit: Kind(nothing, float, fits=_unit),
     FractionalTimes: Kind(nothing, int, fits=_one_center),
     DerivativesAt: Kind(
         rules.of_derivatives_at,
         Derivatives,
-        lambda query, columns: _derivatives(query.alpha.size, query.beta.size, query.detail),
+        lambda query, columns: _derivatives(
+            query.alpha.size,
+            query.beta.size,
+            query.detail,
+            spline=query.agreed.basis is not None,
+        ),
     ),
     StratifiedCoxAt: Kind(
         rules.of_cox,

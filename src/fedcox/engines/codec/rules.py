@@ -150,6 +150,10 @@ def of_setting(setting: Setting, columns: int | None) -> Iterator[str]:
     if setting.leavers is not None and (setting.leavers > _MOST_PATIENTS).any():
         yield f"leavers must be at most {_MOST_PATIENTS:,}"
     yield from shaped("present", setting.present, kept.shape, "one for each column kept")
+    if setting.basis is not None and (
+        setting.basis.ndim != 2 or len(setting.basis) != setting.intervals
+    ):
+        yield "basis must have a row for each fitted interval"
     yield from _not_negative("present", setting.present)
 
 
@@ -199,7 +203,7 @@ def of_release(release: GaussianRelease, columns: int | None) -> Iterator[str]:
 
 def of_training(training: LocalTraining, columns: int | None) -> Iterator[str]:
     """Penalties by column and steps by parameter, in numbers that end some day."""
-    intervals, kept = training.setting.intervals, training.setting.columns
+    intervals, kept = training.setting.baseline_size, training.setting.columns
     yield from shaped("ridge", training.ridge, (kept,), "one for each column kept")
     yield from _not_negative("ridge", training.ridge)
     yield from shaped("scale", training.scale, (intervals + kept,), "one for each parameter")
@@ -212,7 +216,8 @@ def of_training(training: LocalTraining, columns: int | None) -> Iterator[str]:
 def _point(
     setting: Setting, alpha: NDArray[np.float64], beta: NDArray[np.float64]
 ) -> Iterator[str]:
-    yield from shaped("alpha", alpha, (setting.intervals,), "one for each fitted interval")
+    size = (setting.baseline_size,)
+    yield from shaped("alpha", alpha, size, "one for each number of the baseline")
     yield from shaped("beta", beta, (setting.columns,), "one for each column kept")
 
 
@@ -224,6 +229,8 @@ def of_derivatives_at(query: DerivativesAt, columns: int | None) -> Iterator[str
             yield "a batch of cells has a gradient and no curvature"
         if query.batch.intervals != query.agreed.intervals:
             yield "the batch's intervals must be those that are fitted"
+        if query.agreed.basis is not None:
+            yield "a batch of cells has no spline for its baseline"
 
 
 def of_clipped_gradient(query: ClippedGradientAt, columns: int | None) -> Iterator[str]:

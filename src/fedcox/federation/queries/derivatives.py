@@ -91,4 +91,6 @@ class DerivativesAt(AbstractSumQuery[Derivatives]):
         return pack_derivatives(answer)
 
     def unpack(self, vector: FloatArray) -> Derivatives:
-        return unpack_derivatives(vector, self.alpha.size, self.beta.size, self.detail)
+        spline = self.agreed.basis is not None
+        sizes = self.alpha.size, self.beta.size
+        return unpack_derivatives(vector, *sizes, self.detail, spline=spline)

@@ -14,9 +14,10 @@ from fedcox.survival.event_pieces import common_unit, recorded_unit
 
 @dataclass(frozen=True)
 class RecordedUnit(AbstractQuery[float]):
-    """The largest unit of which every time is a whole number; zero where there is none.
+    """The largest unit of which every time is a whole number; `EXACT` where there is none.
 
-    Of one patient it is that patient's time, so it is asked only where nothing is hidden.
+    Zero of a center without patients. Of one patient it is that patient's time, so it is asked
+    only where nothing is hidden.
     """
 
     @property

@@ -1,0 +1,215 @@
+"""Exact time on data that break careless programs, against R's words or by hand."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from lifelines import CoxPHFitter
+
+import fedcox
+from fedcox.analysis.fitted import FittedStudy
+from fedcox.errors import (
+    CoarseTimeWarning,
+    CohortError,
+    FedcoxWarning,
+    JoinedIntervalsWarning,
+    LateEventsWarning,
+    SeparationWarning,
+    StudyError,
+)
+from tests.problems import simulated
+
+
+def table(patients: int = 200, seed: int = 3) -> pd.DataFrame:
+    cohort = simulated(patients, 2, seed=seed)
+    frame = pd.DataFrame(cohort.covariates, columns=["a", "b"])
+    return frame.assign(time=cohort.time, event=cohort.event.astype(int))
+
+
+def run(frame: pd.DataFrame, center: str | None = None, **tables: Any) -> FittedStudy:
+    outcome = {"time": "time", "event": "event", **tables.pop("outcome", {})}
+    names = [name for name in frame if name not in {"time", "event", "center"}]
+    study = fedcox.Study(outcome=outcome, covariates=names, **tables)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FedcoxWarning)
+        return fedcox.fit(study, fedcox.InProcess.from_frame(study, frame, center))
+
+
+def told(fitted: FittedStudy, warning: type[FedcoxWarning]) -> str:
+    return "".join(note.text for note in fitted.notices if note.name == warning.__name__)
+
+
+def distance(fitted: FittedStudy, frame: pd.DataFrame) -> float:
+    """From Efron's Cox, in its standard errors."""
+    cox = CoxPHFitter().fit(frame, "time", "event").summary
+    return float(((fitted.summary["coef"] - cox["coef"]) / cox["se(coef)"]).abs().max())
+
+
+def test_ties_are_efrons() -> None:
+    frame = table(400).assign(time=lambda frame: np.ceil(frame["time"] / 6))
+    assert frame.groupby("time")["event"].sum().max() > 30
+    edges = sorted(frame["time"].unique())
+    every, pieces = run(frame), run(frame, grid={"edges": edges})
+    assert every.every_event_time
+    assert not told(every, CoarseTimeWarning)
+    assert distance(every, frame) < 0.02
+    assert distance(pieces, frame) < 0.2
+    # Without the middle of the unit, edges at the event times would make them Breslow's.
+    breslow = run(frame, outcome={"resolution": 1e-4}, grid={"edges": edges})
+    assert distance(breslow, frame) > 2 * distance(pieces, frame)
+
+
+def test_where_ties_decide_the_fit_says_so() -> None:
+    frame = table(400).assign(time=lambda frame: np.ceil(frame["time"] / 40))
+    fitted = run(frame)
+    assert "depend on how ties are treated" in told(fitted, CoarseTimeWarning)
+    assert distance(fitted, frame) > 0.05
+
+
+def test_nobody_can_have_the_event_before_some_day() -> None:
+    """Time at risk before the first event says nothing of the hazard after it."""
+    frame = table().assign(time=lambda frame: frame["time"] + 500)
+    assert distance(run(frame), frame) < 0.01
+    for grid in ({}, {"pieces": 12}):
+        np.testing.assert_allclose(
+            run(frame, grid=grid).summary["coef"],
+            run(table(), grid=grid).summary["coef"],
+            rtol=1e-9,
+        )
+    masked = run(
+        frame.assign(center=np.arange(len(frame)) % 4),
+        center="center",
+        privacy={"secure_sums": True},
+    )
+    assert distance(masked, frame) < 0.2
+
+
+def test_all_events_on_one_day() -> None:
+    frame = table()
+    frame.loc[frame["event"] == 1, "time"] = 40
+    fitted = run(frame)
+    assert fitted.converged
+    assert "depend on how ties are treated" in told(fitted, CoarseTimeWarning)
+
+
+def test_one_event() -> None:
+    frame = table().assign(event=0)
+    frame.loc[7, "event"] = 1
+    fitted = run(frame)
+    assert np.isfinite(fitted.summary["coef"]).all()
+    assert told(fitted, SeparationWarning)  # one patient against all others
+
+
+def test_a_level_without_events_is_named() -> None:
+    frame = table()
+    frame["rare"] = 0.0
+    frame.loc[np.flatnonzero(frame["event"] == 0)[:20], "rare"] = 1.0
+    fitted = run(frame)
+    assert "coefficient of rare" in told(fitted, SeparationWarning)
+    assert "grows without bound" in fitted.ending
+
+
+@pytest.mark.parametrize("grid", [{}, {"pieces": 5}, {"width": 30}, {"edges": [30, 100, 900]}])
+def test_no_events_is_an_error_in_words(grid: dict[str, Any]) -> None:
+    with pytest.raises(CohortError, match="No center has an event"):
+        run(table().assign(event=0), grid=grid)
+
+
+def test_edges_beyond_every_event_or_before_it_are_an_error_or_a_notice() -> None:
+    frame = table()
+    with pytest.raises(CohortError, match=r"No center has an event up to the horizon of 0\.5"):
+        run(frame, grid={"edges": [0.25, 0.5]}, outcome={"resolution": 0.25})
+    fitted = run(frame, grid={"edges": [50, 5000, 6000]})
+    assert "1 of 3 pieces had no event" in told(fitted, JoinedIntervalsWarning)
+    assert fitted.edges.tolist() == [50, 6000]
+
+
+def test_more_pieces_than_events_are_an_error_in_words() -> None:
+    with pytest.raises(StudyError, match="pieces = 500 is more than there are events"):
+        run(table(), grid={"pieces": 500})
+
+
+def test_more_pieces_than_event_times_are_as_many_as_there_are_times() -> None:
+    frame = table(400).assign(time=lambda frame: np.ceil(frame["time"] / 25))
+    assert run(frame, grid={"pieces": 60}).every_event_time
+
+
+def test_a_grid_of_more_than_ten_thousand_intervals_is_refused_with_the_reason() -> None:
+    with pytest.raises(StudyError, match=r"more than 10,000") as refused:
+        run(table(), grid={"width": 0.01})
+    assert "another unit than the width" in refused.value.faults[0]
+
+
+@pytest.mark.parametrize("link", ["log", "cloglog", "logit"])
+def test_events_beyond_the_horizon_are_counted_and_told(link: str) -> None:
+    frame = table()
+    fitted = run(frame, grid={"width": 10, "horizon": 60}, model={"link": link})
+    late = int(((frame["time"] > 60) & (frame["event"] == 1)).sum())
+    passed = int((frame["time"] > 60).sum())
+    assert late > 5
+    text = told(fitted, LateEventsWarning)
+    assert f"{late} events after the horizon of 60 do not count: {passed} patients" in text
+    assert not told(run(frame, grid={"width": 10}, model={"link": link}), LateEventsWarning)
+
+
+def test_grouped_time_says_when_it_may_mislead() -> None:
+    frame = table(600)
+    wide = run(frame, grid={"width": 100}, model={"link": "cloglog"})
+    assert "the largest hazard of an interval is" in told(wide, CoarseTimeWarning)
+    assert distance(wide, frame) > 0.5
+    narrow = run(frame, grid={"width": 2}, model={"link": "cloglog"})
+    assert not told(narrow, CoarseTimeWarning)
+    assert distance(narrow, frame) < 0.5
+    assert not told(run(frame, grid={"width": 100}), CoarseTimeWarning)
+    assert distance(run(frame, grid={"width": 100}), frame) < distance(wide, frame) / 3
+
+
+def test_joined_intervals_are_told_with_their_widths() -> None:
+    frame = table(300).assign(center=lambda frame: np.arange(len(frame)) % 4)
+    fitted = run(
+        frame,
+        center="center",
+        grid={"width": 5, "horizon": 200},
+        model={"link": "cloglog"},
+        privacy={"secure_sums": True},
+    )
+    text = told(fitted, JoinedIntervalsWarning)
+    widest = np.diff(fitted.edges, prepend=0.0).max()
+    assert f"40 intervals were joined to {fitted.edges.size}" in text
+    assert f"the widest is {widest:g} long" in text
+    assert f"time ends at {fitted.edges[-1]:g}" in text
+
+
+def test_time_zero_counts_in_the_first_unit_where_the_study_allows_it() -> None:
+    frame = table().assign(time=lambda frame: np.maximum(frame["time"] - 1, 0))
+    assert ((frame["time"] == 0) & (frame["event"] == 1)).any()
+    with pytest.raises(CohortError, match="follow-up time of zero"):
+        run(frame)
+    kept = run(frame, outcome={"zero_times": "first_interval"})
+    assert kept.events == frame["event"].sum()
+
+
+def test_numbers_at_risk_are_true_at_the_times_shown() -> None:
+    frame = table(300)
+    for grid in ({}, {"pieces": 6}, {"edges": [33.0, 77.0, 400.0]}):
+        fitted = run(frame, grid=grid)
+        assert len(fitted.risk_table) > 2
+        for row in fitted.risk_table:
+            assert row.at_risk == (frame["time"] > row.time).sum()
+            assert row.events == ((frame["time"] <= row.time) & (frame["event"] == 1)).sum()
+
+
+def test_years_with_decimals_are_taken_in_the_unit_they_were_recorded_in() -> None:
+    frame = table(300)
+    years = frame.assign(time=frame["time"] / 365.25)
+    fitted = run(years)
+    assert fitted.resolution == pytest.approx(1 / 365.25)
+    np.testing.assert_allclose(fitted.summary["coef"], run(frame).summary["coef"], rtol=1e-9)
+    rng = np.random.default_rng(0)
+    exact = years.assign(time=years["time"] * rng.uniform(0.9, 1.1, len(years)))
+    assert run(exact).resolution is None
+    assert distance(run(exact), exact) < 1e-3
