@@ -408,7 +408,8 @@ class ProportionalHazards(AbstractSurvivalEstimator):
 class DiscreteTimeCox(AbstractSurvivalEstimator):
     """The paper's discrete-time Cox regression, on grouped time.
 
-    Near a Cox model where intervals are narrow; `ProportionalHazards` is one at any width.
+    Near a Cox model where intervals are narrow, and possibly far from it where they are wide;
+    `ProportionalHazards` counts the time inside them, too.
 
     width       interval width in the unit of time; None takes every distinct event time
     horizon     end of follow-up; None takes the longest
