@@ -47,6 +47,8 @@ _MOST_SMOOTH = 200
 _FEWEST_EVENTS, _MOST_BETWEEN = 10, 48
 #: How long before an exact event time its piece begins, beside the time since the last.
 _MOMENT = 1e-3
+#: Pieces are cut from cells, which need not be more than so many.
+_MOST_CELLS = 10_000
 #: So many distinct times that are all multiples of some number were recorded in that unit.
 _ENOUGH_TIMES = 10
 
@@ -254,9 +256,10 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
     horizon = float(plan.horizon or (plan.edges or (0.0,))[-1] or replies.pop())
     if not at_events:
         return sums, _cells(plan, horizon, unit)
-    if not replies[0].size:
+    times = replies[0]
+    if not times.size:
         raise _no_events(plan)
-    return sums, _cells_at(replies[0], horizon, unit)
+    return sums, _cells_at(times, horizon, unit, every=plan.every_event)
 
 
 def _unit(recorded: float, times: FloatArray | None) -> float | None:
@@ -309,8 +312,15 @@ def _cells(plan: Plan, horizon: float | None, unit: float | None) -> _Cells:
     return cells_between(plan.edges, plan.width, end, unit)
 
 
-def _cells_at(times: FloatArray, horizon: float, unit: float | None) -> _Cells:
-    """A cell for each event time: its unit, or where times are exact a moment before it."""
+def _cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: bool) -> _Cells:
+    """A cell for each event time: its unit, or where times are exact a moment before it.
+
+    Of very many times, some are enough to cut from.
+    """
+    if times.size > _MOST_CELLS and not every:
+        some = times[:: -(times.size // -_MOST_CELLS)]
+        start = times[0] * (1.0 - _MOMENT)
+        return _Cells.of(np.unique([0.0, start, *some, times[-1], horizon]), unit)
     if unit is not None:
         ends = np.unique(np.ceil(times / unit - 1e-6))
         last = max(ends[-1], np.ceil(horizon / unit - 1e-6))

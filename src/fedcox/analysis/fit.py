@@ -27,11 +27,10 @@ from fedcox.engines.in_process import InProcess
 from fedcox.federation.ledger import LedgerRow
 from fedcox.federation.query import Federation
 from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
-from fedcox.solvers.solver import Problem, Solution, Watcher
+from fedcox.solvers.solver import Beforehand, Problem, Solution, Watcher
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.linear_predictor import linear_predictor
-from fedcox.survival.schur import schur_complement
 from fedcox.survival.separation import separated_columns
 from fedcox.survival.spline_baseline import without_effects
 from fedcox.survival.time_grid import Pieces
@@ -121,13 +120,16 @@ def start(plan: Plan, agreement: Agreement) -> Problem:
         alpha, _ = _smooth_without_effects(agreement)
     # The study's penalty is on the coefficients as given, the solver's on the scaled ones.
     ridge = plan.ridge / setting.scaling.spread**2
+    events = counts.events[active]
+    closed = not plan.link.grouped and setting.basis is None  # the best baseline for any β
     return Problem(
         DiscreteTimeLoss(setting),
         alpha,
         np.zeros(setting.columns),
         ridge,
         counts.patients,
-        float(counts.events[active].sum()),
+        float(events.sum()),
+        Beforehand(events, agreement.correlation) if closed else None,
     )
 
 
@@ -182,7 +184,7 @@ def with_separation(plan: Plan, agreement: Agreement, solution: Solution) -> Sol
     if without_effects is None:
         events = float(agreement.counts.events[agreement.setting.active].sum())
         without_effects = events * agreement.correlation
-    runaway = separated_columns(schur_complement(solution.information), without_effects)
+    runaway = separated_columns(solution.on_beta, without_effects)
     return replace(solution, separated=solution.separated | runaway)
 
 

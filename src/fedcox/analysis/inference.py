@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
@@ -15,7 +16,7 @@ from fedcox.errors import NoInferenceError
 from fedcox.solvers.solver import Problem, Solution
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.event_pieces import cut_by_events
-from fedcox.survival.schur import schur_complement, solve_alpha
+from fedcox.survival.schur import solve_alpha
 from fedcox.survival.survival_curve import CurveError
 from fedcox.survival.weighted_events import WeightedEvents
 
@@ -52,7 +53,7 @@ def infer(agreement: Agreement, problem: Problem, solution: Solution) -> Inferen
             "those."
         )
     scaling = agreement.setting.scaling
-    covariance = inverse_information(schur_complement(solution.information))
+    covariance = inverse_information(solution.on_beta)
     return Inference(
         scaling.coefficients(solution.beta),
         scaling.covariance(covariance),
@@ -77,9 +78,10 @@ def _curve_error(agreement: Agreement, solution: Solution) -> CurveError:
         last = cut_by_events(events, most=_CURVE_POINTS, least=_CURVE_EVENTS)[1:] - 1
     hazard = np.exp(alpha)
     if setting.basis is None:
-        by_piece = solve_alpha(information, np.column_stack([hazard, information.cross]))
-        sums = np.cumsum(hazard[:, None] * by_piece, axis=0)[last]
-        variance, mean = sums[:, 0], sums[:, 1:]
+        weight = solve_alpha(information, hazard)
+        ends = pairwise(np.append(0, last + 1))  # there may be many pieces between two points
+        between = [weight[one:other] @ information.cross[one:other] for one, other in ends]
+        variance, mean = np.cumsum(hazard * weight)[last], np.cumsum(between, axis=0)
     else:  # by how much each number of the spline moves the hazard summed up to a point
         slopes = np.cumsum(hazard[:, None] * setting.basis, axis=0)[last]
         solved = solve_alpha(information, slopes.T)

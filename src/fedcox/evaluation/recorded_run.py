@@ -14,7 +14,6 @@ from fedcox.federation.query import Federation
 from fedcox.solvers.solver import AbstractSolver, Loss, Problem, Solution, Watcher
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
-from fedcox.survival.schur import schur_complement
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,7 @@ class RecordedRun:
         return self.everything - looked
 
     def standard_errors(self) -> FloatArray:
-        complement = schur_complement(self.solution.information)
-        return np.asarray(np.sqrt(np.diag(np.linalg.inv(complement))))
+        return np.asarray(np.sqrt(np.diag(np.linalg.inv(self.solution.on_beta))))
 
     def until_within(self, share: float, optimum: RecordedRun) -> Messages | None:
         """All messages before the first point from which on every point is near the optimum.

@@ -69,7 +69,7 @@ class _Run:
         detail = Detail.DIAGONAL if self.solver.scaling == "diagonal" else Detail.BLOCK
         point = np.concatenate([self.problem.alpha, self.problem.beta])
         first = self.ask(point, detail)
-        model = _InverseHessian(_scaled_by(full_curvature(first)), self.solver.memory)
+        model = InverseHessian(_scaled_by(full_curvature(first)), self.solver.memory)
         loss, gradient = first.loss, np.concatenate([first.alpha, first.beta])
         converged = False
         while self.asked < self.solver.max_rounds:
@@ -145,7 +145,7 @@ def _scaled_by(curvature: Curvature) -> Product:
     )
 
 
-class _InverseHessian:
+class InverseHessian:
     """The two-loop recursion over the last steps, around a fixed first guess."""
 
     def __init__(self, first_guess: Product, memory: int) -> None:

@@ -1,12 +1,18 @@
-"""Newton's method: the exact Hessian each round, five or six rounds in all."""
+"""Newton's method: the exact Hessian each round, five or six rounds in all.
+
+Where many patients are in one process, a round costs nothing and a Hessian as much as five
+gradients. There gradients lead to the optimum and the Hessian comes once, at the end.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from fedcox.federation.query import Federation
+from fedcox.solvers.profile import Profile
 from fedcox.solvers.solver import (
     AbstractSolver,
+    Point,
     Problem,
     Solution,
     Step,
@@ -29,14 +35,10 @@ _SLOW = 0.05
 #: A loss that hardly changes any more: time to ask whether some coefficient has no optimum.
 _FLAT = 1e-6
 _SMALLEST_STEP = 2.0**-30
-
-
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """Where the loss is looked at."""
-
-    alpha: FloatArray
-    beta: FloatArray
+#: Covariates of all patients together from which on gradients come first; measured.
+_MANY = 2**20
+#: A gradient that gains less than this factor is worth less than a Hessian.
+_TOO_SLOW = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +54,8 @@ class _Step:
     beta: FloatArray
     bend: float
 
-    def taken_from(self, point: _Point, scale: float = 1.0) -> _Point:
-        return _Point(
+    def taken_from(self, point: Point, scale: float = 1.0) -> Point:
+        return Point(
             point.alpha + scale * self.alpha - scale**2 * self.bend,
             point.beta + scale * self.beta,
         )
@@ -85,9 +87,7 @@ class _Run:
     first: FloatArray | None = None  # information on β at the start
 
     def to_the_end(self) -> Solution:
-        point = _Point(self.problem.alpha, self.problem.beta)
-        here = self.ask(point, Detail.HESSIAN)
-        self.first = schur_complement(full_curvature(here))
+        point, here = self.begin()
         while self.asked < self.solver.max_rounds:
             factored = Factored.of(full_curvature(here))
             step, decrement = self.towards_optimum(factored, here)
@@ -96,6 +96,10 @@ class _Run:
                 if separated.any():
                     last = self.ask(point, Detail.INFORMATION)
                     return self.give(point, last, True, separated)
+            if self.problem.beforehand is not None and decrement < 10.0 * self.enough:
+                # The Hessian of constant hazards is the information.
+                known = factored.complement
+                return self.give(step.taken_from(point), here, True, on_beta=known)
             if decrement < _COAST * self.problem.weight(factored):
                 point, reached = self.coast(step.taken_from(point), factored, decrement)
                 if reached is not None:
@@ -109,18 +113,51 @@ class _Run:
         last, decrement = judged(self.federation, self.problem, point.alpha, point.beta)
         return self.give(point, last, False, decrement=decrement)
 
+    @property
+    def enough(self) -> float:
+        """A decrement as good as none."""
+        # The more events, the less a given decrement moves any one of the standard errors.
+        return self.solver.tolerance * max(1.0, self.problem.events / 1000.0)
+
+    def begin(self) -> tuple[Point, Derivatives]:
+        """The first point with a Hessian: where the problem starts, or near the optimum."""
+        problem = self.problem
+        point = Point(problem.alpha, problem.beta)
+        many = problem.patients * problem.beta.size >= _MANY
+        profile = Profile.of(problem) if many and self.federation.in_one_process else None
+        if profile is None:
+            here = self.ask(point, Detail.HESSIAN)
+            self.first = schur_complement(full_curvature(here))
+            return point, here
+        self.first = profile.information
+        point = self.approach(point, profile)
+        return point, self.ask(point, Detail.INFORMATION)
+
+    def approach(self, point: Point, profile: Profile) -> Point:
+        """By gradients alone, as near to the optimum as they lead quickly."""
+        before = None
+        while self.asked < self.solver.max_rounds and profile.look(
+            point, self.ask(point, Detail.GRADIENT)
+        ):
+            target, decrement = profile.step()
+            self.note(profile.loss, decrement)
+            gain = 0.0 if before is None else decrement / before
+            if gain > 1.0:
+                break
+            point, before = target, decrement
+            if gain > _TOO_SLOW or 0.0 < gain * decrement < self.enough:
+                return point
+        return profile.last
+
     def coast(
-        self, point: _Point, factored: Factored, decrement: float
-    ) -> tuple[_Point, Derivatives | None]:
+        self, point: Point, factored: Factored, decrement: float
+    ) -> tuple[Point, Derivatives | None]:
         """The last points, with the Hessian there is; a reply only if they reach the optimum.
 
         Gradients alone are asked for until the next point will be the optimum. That one is
         asked for the expected information too, which standard errors need.
         """
-        weight = self.problem.weight(factored)
-        gain = decrement / weight
-        # The more events, the less a given decrement moves any one of the standard errors.
-        enough = self.solver.tolerance * max(1.0, weight / 1000.0)
+        gain, enough = decrement / self.problem.weight(factored), self.enough
         while gain < _SLOW and self.asked < self.solver.max_rounds:
             there = decrement * gain < enough
             reply = self.ask(point, Detail.INFORMATION if there else Detail.GRADIENT)
@@ -131,23 +168,26 @@ class _Run:
             gain, decrement = found / decrement, found
         return point, None
 
-    def ask(self, point: _Point, detail: Detail) -> Derivatives:
+    def ask(self, point: Point, detail: Detail) -> Derivatives:
         self.asked += 1
         return self.problem.at(self.federation, point.alpha, point.beta, detail)
+
+    def note(self, loss: float, decrement: float) -> None:
+        self.steps.append(Step(loss, decrement))
+        self.watch(self.steps[-1])
 
     def towards_optimum(self, factored: Factored, here: Derivatives) -> tuple[_Step, float]:
         """Newton's step and the decrement g·H⁻¹g."""
         (alpha, beta), decrement = newton_step(factored, here)
-        self.steps.append(Step(here.loss, decrement))
-        self.watch(self.steps[-1])
+        self.note(here.loss, decrement)
         bend = 0.5 * float(beta @ factored.complement @ beta) / self.problem.weight(factored)
         if factored.curvature.alpha.ndim == 2:  # a spline's numbers are not levels
             bend = 0.0
         return _Step(-alpha, -beta, bend), decrement
 
     def descend(
-        self, point: _Point, here: Derivatives, step: _Step
-    ) -> tuple[_Point, Derivatives] | None:
+        self, point: Point, here: Derivatives, step: _Step
+    ) -> tuple[Point, Derivatives] | None:
         """Take the step, halved until the loss falls; None if it never does."""
         scale = 1.0
         while scale > _SMALLEST_STEP and self.asked < self.solver.max_rounds:
@@ -159,11 +199,12 @@ class _Run:
 
     def give(
         self,
-        point: _Point,
+        point: Point,
         last: Derivatives,
         converged: bool,
         separated: BoolArray | None = None,
         decrement: float | None = None,
+        on_beta: FloatArray | None = None,
     ) -> Solution:
         return Solution.at(
             point.alpha,
@@ -174,4 +215,5 @@ class _Run:
             separated,
             self.first,
             decrement,
+            on_beta,
         )

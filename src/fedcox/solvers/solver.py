@@ -13,7 +13,7 @@ from fedcox.federation.batch import PatientBatch
 from fedcox.federation.query import Federation
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
-from fedcox.survival.schur import Factored
+from fedcox.survival.schur import Factored, schur_complement
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,25 @@ class Loss(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Point:
+    """Where the loss is looked at."""
+
+    alpha: FloatArray
+    beta: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Beforehand:
+    """What is known of a model of constant hazards before the first look at its loss.
+
+    `correlation` of the scaled columns, times the events, is about the information on β.
+    """
+
+    events: FloatArray  # (pieces,) in each
+    correlation: FloatArray  # (columns, columns)
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """What to minimise: the summed loss plus ½ Σ ridge_j β_j² on the scaled coefficients.
 
@@ -60,6 +79,7 @@ class Problem:
     ridge: FloatArray  # (columns,)
     patients: int
     events: float
+    beforehand: Beforehand | None = None
 
     def at(
         self, federation: Federation, alpha: FloatArray, beta: FloatArray, detail: Detail
@@ -87,7 +107,8 @@ class Solution:
     """Where a solver ended.
 
     `separated` marks coefficients that grow without bound; `information` is the expected
-    information there, penalty included. `decrement` tells how far the optimum still is, by
+    information there, penalty included, and `on_beta` what of it is left on β once α is
+    estimated too. `decrement` tells how far the optimum still is, by
     that information, where a solver looked.
     """
 
@@ -97,6 +118,7 @@ class Solution:
     converged: bool
     separated: BoolArray
     information: Curvature
+    on_beta: FloatArray  # (columns, columns)
     steps: tuple[Step, ...]
     without_effects: FloatArray | None = (
         None  # information on β where the search began, if known
@@ -114,6 +136,7 @@ class Solution:
         separated: BoolArray | None = None,
         without_effects: FloatArray | None = None,
         decrement: float | None = None,
+        on_beta: FloatArray | None = None,
     ) -> Solution:
         """The end of a search whose `last` reply held the information."""
         information = full_curvature(last)
@@ -126,6 +149,7 @@ class Solution:
             converged,
             separated,
             information,
+            schur_complement(information) if on_beta is None else on_beta,
             tuple(steps),
             without_effects,
             decrement,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import CohortError
+from fedcox.survival.threads import in_order, parts
 
 if TYPE_CHECKING:
     from fedcox.survival.bags import Bags
@@ -44,7 +45,8 @@ class Cohort:
         number = np.ascontiguousarray(self.number, dtype=np.int64)
         if number.size == 0:
             number = np.arange(time.size, dtype=np.int64)
-        totals = covariates.sum(axis=0)
+        cut = parts(len(covariates), covariates[:1].size)
+        totals = np.asarray(sum(in_order(lambda part: covariates[part].sum(axis=0), cut)))
         faults = _faults(covariates, time, event, number, totals)
         if self.bags is not None and len(self.bags) != time.size:
             faults.append(

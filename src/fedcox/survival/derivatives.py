@@ -14,6 +14,9 @@ import numpy as np
 
 from fedcox.survival.cohort import FloatArray
 
+#: A predictor counts as no more, see `risk_of`.
+HIGHEST = 650.0
+
 
 class Detail(Enum):
     """How much of the curvature to compute, from nothing to all of it."""
@@ -95,4 +98,4 @@ def beyond_numbers(intervals: int, columns: int, detail: Detail) -> Derivatives:
 
 def risk_of(predictor: FloatArray) -> FloatArray:
     """exp(β·x), kept finite: far beyond any optimum, and zero times infinity is no number."""
-    return np.asarray(np.exp(np.minimum(predictor, 650.0)))
+    return np.asarray(np.exp(np.minimum(predictor, HIGHEST)))

@@ -83,17 +83,24 @@ def cut_by_events(events: FloatArray, *, most: int, least: int = 1) -> IntArray:
     happened = np.flatnonzero(events)
     if happened.size <= most and least <= 1:
         return np.append(happened[0], happened + 1)
-    total = float(events.sum())
-    remaining, pieces = total, max(1, min(most, int(total // least)))
-    kept, gathered = [int(happened[0])], 0.0
-    for before, place in zip(np.append(-1, happened), happened, strict=False):
-        aim = max(float(least), remaining / pieces)
-        # A cell with many events goes to the piece that it leaves nearer to its share.
-        if pieces > 1 and gathered >= least and gathered + 0.5 * events[place] > aim:
-            kept.append(int(before) + 1)
-            remaining, pieces, gathered = remaining - gathered, pieces - 1, 0.0
-        gathered += float(events[place])
-    if gathered < least and len(kept) > 1:  # too few are left: the last two pieces are one
+    # Events up to each of these cells, half of its own included: it goes to the piece whose
+    # share it leaves nearer.
+    own = events[happened]
+    before = np.cumsum(own) - own
+    middle, total = before + 0.5 * own, float(own.sum())
+    pieces = max(1, min(most, int(total // least)))
+    begun, kept = 0.0, [int(happened[0])]
+    for left in range(pieces, 1, -1):
+        aim = begun + max(float(least), (total - begun) / left)
+        first = max(
+            int(np.searchsorted(middle, aim, side="right")),
+            int(np.searchsorted(before, begun + least)),
+        )
+        if first == happened.size:
+            break
+        begun = float(before[first])
+        kept.append(int(happened[first - 1]) + 1)
+    if total - begun < least and len(kept) > 1:  # too few are left: the last two are one
         kept.pop()
     return np.array([*kept, int(happened[-1]) + 1])
 
@@ -118,8 +125,8 @@ def recorded_unit(times: FloatArray) -> float:
         return 0.0
     longest = float(times[-1])
     unit = longest
-    for time in times.tolist():
-        unit = _common_measure(unit, time, least=_FINEST_UNIT * longest)
+    for time in times:  # most often the first few tell
+        unit = _common_measure(unit, float(time), least=_FINEST_UNIT * longest)
         if not unit:
             return EXACT
     whole = np.rint(times / unit)

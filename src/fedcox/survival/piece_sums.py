@@ -7,142 +7,354 @@ patient who passes p_i pieces and lives through the part f_i of the next costs
 
 and a piece takes a_k Σ_i r_i times what each was at risk of it: sums over those who leave in
 each piece, added up from the last. The work is that of two products with the covariates,
-however many pieces there are; patients stay in the order they came in.
+however many pieces there are.
+
+Patients stay in the order they came in, and covariates where they are. Columns not far from
+zero are summed over as given and their sums brought to the common scale; other columns would
+lose digits so, and are centered block by block.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from threading import local
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sparse
 
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import (
+    HIGHEST,
     Curvature,
     Derivatives,
     Detail,
     beyond_numbers,
-    risk_of,
-    zero_derivatives,
 )
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.scaling import Scaling
+from fedcox.survival.threads import in_order, parts
 from fedcox.survival.time_grid import TimeAtRisk
 from fedcox.survival.weighted_square import weighted_square
 
-_BLOCK = 1024  # patients at a time: their covariates stay in the cache
+#: Numbers of a block, and patients at most: its covariates and vectors stay in the cache.
+_BLOCK, _PATIENTS = 2**18, 8192
+#: Sums of squares around a mean of so many spreads lose two digits, no more.
+_NEAR = 8.0
+#: A loss beyond this was kept finite by force, see `risk_of`.
+_LARGEST = 1e200
+_NOTHING = np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Where the sums are taken.
+
+    rates       (pieces + 1,) exp(α), and zero after the last piece
+    before      (pieces + 1,) the sum of the rates of those pieces that come before
+    beta        (columns,) for the covariates as they are summed over
+    """
+
+    link: AbstractLink
+    detail: Detail
+    rates: FloatArray
+    before: FloatArray
+    beta: FloatArray
+
+    @cached_property
+    def effects(self) -> bool:
+        """Whether there are any: every fit begins without."""
+        return bool(self.beta.any())
+
+    @property
+    def whole(self) -> bool:
+        """Whether the curvature of α by β is asked for."""
+        return self.detail in (Detail.HESSIAN, Detail.INFORMATION)
+
+
+class _Sums(NamedTuple):
+    """Over some patients, on the covariates as they are summed over; empty if not asked for.
+
+    cost        () of the events
+    slope       (columns,) Σ slope · x over patients
+    curved      (columns,) Σ curvature · x, if not by piece
+    square      (columns, columns) Σ curvature · x xᵀ, or its diagonal
+    cross       (pieces + 1, columns) by how much Σ r x of those at risk falls from one piece
+                to the next, and after the last to nothing
+    by_piece    (2 or 4, pieces + 1) over those who leave in each piece: r; r by their share of
+                the piece; slope and curvature of its events, for grouped time
+    """
+
+    cost: FloatArray
+    slope: FloatArray
+    curved: FloatArray
+    square: FloatArray
+    cross: FloatArray
+    by_piece: FloatArray
+
+    @classmethod
+    def total(cls, all_sums: Iterable[_Sums]) -> _Sums:
+        """Added up in their order, in the place of the first."""
+        first, *others = all_sums
+        for sums in others:
+            for own, more in zip(first, sums, strict=True):
+                own += more
+        return first
+
+
+class _Vectors(NamedTuple):
+    """One number for each of some neighbours: known beforehand, or written block by block.
+
+    own         their places among all patients
+    passed      how many pieces they pass
+    share       the part of the next that they live through
+    hazard      at covariates zero
+    predictor   β·x; `risk` is its exponential
+    events      (2, patients) slope and curvature of the events, for grouped time
+    """
+
+    own: slice
+    passed: IntArray
+    share: FloatArray
+    hazard: FloatArray
+    predictor: FloatArray
+    risk: FloatArray
+    events: FloatArray
+
+    def block(self, here: slice) -> _Vectors:
+        return _Vectors(
+            slice(self.own.start + here.start, self.own.start + here.stop),
+            self.passed[here],
+            self.share[here],
+            self.hazard[here],
+            self.predictor[here],
+            self.risk[here],
+            self.events[:, here],
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class PieceSums:
     """One center's patients on the pieces.
 
-    rows    (patients,) their rows in the cohort
     placed  where each of these leaves
     pieces  how many there are
+    rows    (patients,) their rows in the cohort; None for all of them, in order
     """
 
     cohort: Cohort
     scaling: Scaling
-    rows: IntArray
     placed: TimeAtRisk
     pieces: int
-
-    @classmethod
-    def of(cls, cohort: Cohort, scaling: Scaling, placed: TimeAtRisk, pieces: int) -> PieceSums:
-        return cls(cohort, scaling, np.arange(cohort.patients), placed, pieces)
+    rows: IntArray | None = None
 
     def draw(self, numbers: IntArray) -> PieceSums:
         """The patients with these study numbers, repeated as often as they are drawn."""
-        by_number = np.argsort(self.cohort.number[self.rows])
-        known = self.cohort.number[self.rows][by_number]
+        rows = np.arange(self.cohort.patients) if self.rows is None else self.rows
+        by_number = np.argsort(self.cohort.number[rows])
+        known = self.cohort.number[rows][by_number]
         first = np.searchsorted(known, numbers)
         inside = first < known.size
         inside[inside] = known[first[inside]] == numbers[inside]
         drawn = np.sort(by_number[first[inside]])
-        return PieceSums(
-            self.cohort, self.scaling, self.rows[drawn], self.placed.rows(drawn), self.pieces
-        )
+        placed = self.placed.rows(drawn)
+        return PieceSums(self.cohort, self.scaling, placed, self.pieces, rows[drawn])
 
     def derivatives(
         self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
     ) -> Derivatives:
-        """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception."""
+        """Loss and derivatives at (α, β); overflow gives an infinite loss, no exception.
+
+        The curvature is that of the loss.
+        """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            rates = np.exp(alpha)
-            if not np.isfinite(np.add.reduce(rates)):
-                return beyond_numbers(alpha.size, beta.size, detail)
-            return self._sums(link, rates, beta, detail)
+            given = beta / self.scaling.spread
+            log_rates = alpha - self._origin @ given
+            rates = np.append(np.exp(log_rates), 0.0)
+            rates[self._reached :] = 0.0  # nobody's, however large
+            before = np.append(0.0, np.add.accumulate(rates[:-1]))
+            if np.isfinite(before[-1]):
+                point = _Point(link, detail, rates, before, given)
+                found = self._at(point, log_rates)
+                if found.loss < _LARGEST and np.isfinite(found.beta.sum()):
+                    return found
+        return beyond_numbers(alpha.size, beta.size, detail)
 
-    def _sums(
-        self, link: AbstractLink, rates: FloatArray, beta: FloatArray, detail: Detail
-    ) -> Derivatives:
-        size, columns = self.pieces, beta.size
-        placed = self.placed
-        following = np.append(rates, 0.0)[placed.passed]
-        hazard = np.append(0.0, np.add.accumulate(rates))[placed.passed]
-        hazard += placed.part * following
-        whole = detail in (Detail.HESSIAN, Detail.INFORMATION)
-        total = zero_derivatives(size, columns, detail)
-        # Sums by the piece that patients leave in: of those who reach it, of their parts of it.
-        risk_by = np.zeros((2, size + 1))
-        cross_by = np.zeros((2 * (size + 1), columns)) if whole else None
-        slope_by, curved_by = np.zeros(size + 1), np.zeros(size + 1)
-        loss = 0.0
-        for start in range(0, self.rows.size, _BLOCK):
-            own = slice(start, start + _BLOCK)
-            x = np.empty((min(_BLOCK, self.rows.size - start), columns))
-            block = self.cohort.covariates.take(self.rows[own], axis=0)
-            self.scaling.apply(block, out=x, complete=self.cohort.complete)
-            passed, part = placed.passed[own], placed.part[own]
-            risk = risk_of(x @ beta)
-            cumulative = risk * hazard[own]
-            happened = np.flatnonzero(placed.event[own])
-            event = link.event(following[own][happened] * risk[happened])
-            loss += float(np.add.reduce(cumulative)) + float(np.add.reduce(event.cost))
-            risk_by[0] += np.bincount(passed, risk, size + 1)
-            risk_by[1] += np.bincount(passed, part * risk, size + 1)
-            slope_by += np.bincount(passed[happened], event.slope, size + 1)
-            weight = cumulative.copy()
-            weight[happened] += event.slope
-            np.add(total.beta, weight @ x, out=total.beta)
-            if total.curvature is None:
-                continue
-            curved_by += np.bincount(passed[happened], event.curvature, size + 1)
-            cumulative[happened] += event.curvature
-            if detail is Detail.DIAGONAL:
-                np.add(total.curvature.beta, cumulative @ x**2, out=total.curvature.beta)
-                continue
-            square = weighted_square(x, np.maximum(cumulative, 0.0))
-            np.add(total.curvature.beta, square, out=total.curvature.beta)
-            if cross_by is not None:
-                leaving = np.zeros(passed.size)
-                leaving[happened] = event.curvature
-                # By piece: everyone who leaves in it, and the part of it that each was there.
-                weights = np.stack([risk, part * risk * following[own] + leaving], axis=1)
-                places = np.stack([passed, passed + size + 1], axis=1)
-                pointers = np.arange(0, places.size + 1, 2)
-                matrix = sparse.csc_array(
-                    (weights.ravel(), places.ravel(), pointers),
-                    shape=(len(cross_by), passed.size),
-                )
-                cross_by += matrix @ x
-        at_risk = rates * (_passing(risk_by[0]) + risk_by[1, :size])
-        np.add(at_risk, slope_by[:size], out=total.alpha)
-        if total.curvature is not None:
-            np.add(at_risk, curved_by[:size], out=total.curvature.alpha)
-        if cross_by is not None and total.curvature is not None:
-            cross = rates[:, None] * _passing(cross_by[: size + 1])
-            curvature = Curvature(
-                total.curvature.alpha,
-                cross + cross_by[size + 1 : -1],
-                total.curvature.beta,
-            )
-            total = total._replace(curvature=curvature)
-        return total._replace(loss=loss)
+    def _at(self, point: _Point, log_rates: FloatArray) -> Derivatives:
+        block = min(_PATIENTS, max(256, _BLOCK // max(point.beta.size, 1)))
+        # Sums by piece are added up once a block and a part: these have more patients.
+        many = 4 * self.pieces
+        patients = int(self.placed.passed.size)
+        cut = parts(patients, point.beta.size, least=max(block, many))
+        size = max(block, many) if point.whole else block
+        room = local()  # for covariates, one a thread
+        total = _Sums.total(in_order(lambda part: self._sums(part, size, point, room), cut))
+        if not point.link.grouped:
+            total.cost[...] -= self._events @ log_rates
+        return self._scaled(total, point)
+
+    # What does not depend on the question.
+
+    @cached_property
+    def _centered(self) -> bool:
+        """Whether covariates are centered before they are summed over."""
+        near = np.abs(self.scaling.mean) <= _NEAR * self.scaling.spread
+        return not (self.cohort.complete and near.all())
+
+    @cached_property
+    def _origin(self) -> FloatArray:
+        """The common mean, seen from where covariates are summed over."""
+        return self.scaling.mean * (not self._centered)
+
+    @cached_property
+    def _reached(self) -> int:
+        """How many pieces, from the first on, somebody is at risk in."""
+        return int(self.placed.intervals.max(initial=0))
+
+    @cached_property
+    def _event(self) -> FloatArray:
+        """One for an event, as a number to compute with."""
+        return self.placed.event.astype(np.float64)
+
+    @cached_property
+    def _events(self) -> FloatArray:
+        """(pieces,) how many there are in each."""
+        events = np.bincount(self.placed.passed, self._event, self.pieces + 1)
+        return np.asarray(events[:-1], dtype=np.float64)
+
+    # Sums.
+
+    def _sums(self, part: slice, size: int, point: _Point, room: local) -> _Sums:
+        """Over neighbours, block by block."""
+        vectors = self._vectors(part, point)
+        patients = vectors.passed.size
+        even = -(-patients // max(1, -(-patients // size))) or 1  # no small block at the end
+
+        def blocks() -> Iterator[_Sums]:
+            for start in range(0, max(patients, 1), even):
+                own = vectors.block(slice(start, min(start + even, patients)))
+                yield self._of_block(self._covariates(own.own, size, room), own, point)
+
+        total = _Sums.total(blocks())
+        if not point.link.grouped:
+            total.cost[...] -= self._event[part] @ vectors.predictor
+        by_piece = vectors.risk, vectors.share * vectors.risk, *vectors.events
+        sums = [np.bincount(vectors.passed, one, self.pieces + 1) for one in by_piece]
+        return total._replace(by_piece=np.array(sums))
+
+    def _vectors(self, part: slice, point: _Point) -> _Vectors:
+        passed, share = self.placed.passed[part], self.placed.part[part]
+        hazard = point.rates.take(passed)
+        hazard *= share
+        hazard += point.before.take(passed)
+        predictor, risk = np.zeros((2, passed.size))
+        events = np.zeros((2 if point.link.grouped else 0, passed.size))
+        return _Vectors(part, passed, share, hazard, predictor, risk, events)
+
+    def _of_block(self, x: FloatArray, own: _Vectors, point: _Point) -> _Sums:
+        if point.effects:
+            np.matmul(x, point.beta, out=own.predictor)
+        np.exp(np.minimum(own.predictor, HIGHEST), out=own.risk)
+        weight = own.hazard * own.risk
+        cost = 0.0
+        if point.link.grouped:
+            cost = self._add_events(own, point)
+            slope = (weight + own.events[0]) @ x
+            weight += own.events[1]
+            np.maximum(weight, 0.0, out=weight)
+        else:
+            slope = (weight - self._event[own.own]) @ x
+        curved: FloatArray = _NOTHING
+        square: FloatArray = _NOTHING
+        cross: FloatArray = _NOTHING
+        if point.detail is Detail.DIAGONAL:
+            curved, square = weight @ x, weight @ x**2
+        elif point.detail is Detail.BLOCK:
+            curved, square = weight @ x, weighted_square(x, weight)
+        elif point.whole:
+            cross, square = self._leaving(own, point) @ x, weighted_square(x, weight)
+        return _Sums(np.array(cost), slope, curved, square, cross, _NOTHING)
+
+    def _add_events(self, own: _Vectors, point: _Point) -> float:
+        """Write the slope and curvature of a block's events, and give what they cost."""
+        happened = np.flatnonzero(self.placed.event[own.own])
+        rates = point.rates.take(own.passed[happened])
+        event = point.link.event(rates * own.risk[happened])
+        own.events[0, happened], own.events[1, happened] = event.slope, event.curvature
+        return float(np.add.reduce(event.cost))
+
+    def _leaving(self, own: _Vectors, point: _Point) -> sparse.csc_array:
+        """Where r of each patient falls away from those at risk: (pieces + 1, patients).
+
+        Where the piece that a patient leaves in begins, all falls away but its share in that
+        piece, and this where it ends. The share of an event is what has its curvature.
+        """
+        share = own.share * own.risk
+        if point.link.grouped:
+            rates, curvature = point.rates.take(own.passed), own.events[1]
+            share += np.divide(curvature, rates, out=np.zeros_like(rates), where=rates > 0)
+        weights = np.stack([own.risk - share, share], axis=1)
+        places = np.empty(weights.shape, dtype=np.int32)
+        places[:, 0], places[:, 1] = own.passed, np.minimum(own.passed + 1, self.pieces)
+        ends = np.arange(0, places.size + 1, 2, dtype=np.int32)
+        return sparse.csc_array(
+            (weights.ravel(), places.ravel(), ends), shape=(self.pieces + 1, own.passed.size)
+        )
+
+    def _covariates(self, own: slice, size: int, room: local) -> FloatArray:
+        """Of some patients, (patients, kept columns), as they are summed over."""
+        given, keep = self.cohort.covariates, self.scaling.keep
+        block = given[own] if self.rows is None else given.take(self.rows[own], axis=0)
+        if keep.size != given.shape[1]:
+            block = block.take(keep, axis=1)
+        if not self._centered:
+            return block
+        if not hasattr(room, "covariates"):
+            room.covariates = np.empty((size, keep.size))
+        centered: FloatArray = room.covariates[: len(block)]
+        np.subtract(block, self.scaling.mean, out=centered)
+        if not self.cohort.complete:
+            np.nan_to_num(centered, copy=False, nan=0.0)
+        return centered
+
+    def _scaled(self, sums: _Sums, point: _Point) -> Derivatives:
+        """The sums on the common scale, and as derivatives."""
+        rates = point.rates[:-1]
+        leaving, share, *events = sums.by_piece
+        at_risk = rates * (_at_risk(leaving) + share[:-1])
+        slope, curvature = (part[:-1] for part in events) if events else (-self._events, 0.0)
+        alpha, curved = at_risk + slope, at_risk + curvature
+        mean, spread = self._origin, self.scaling.spread
+        loss = float(sums.cost + np.add.reduce(at_risk))
+        beta = (sums.slope - np.add.reduce(alpha) * mean) / spread
+        if point.detail is Detail.GRADIENT:
+            return Derivatives(loss, alpha, beta, None)
+        by_beta, by_piece = sums.curved, None
+        if point.whole:
+            by_piece = _at_risk(sums.cross)
+            by_piece *= rates[:, None]
+            by_beta = np.add.reduce(by_piece, 0)
+            _center(by_piece, curved, mean, spread)
+        # Σ w (x − m)(x − m)ᵀ = Σ w x xᵀ − m uᵀ − u mᵀ, with u = Σ w x − ½ m Σ w.
+        around = by_beta - 0.5 * np.add.reduce(curved) * mean
+        if point.detail is Detail.DIAGONAL:
+            square = (sums.square - 2.0 * around * mean) / spread**2
+        else:
+            square = sums.square - np.outer(mean, around) - np.outer(around, mean)
+            square /= np.outer(spread, spread)
+        return Derivatives(loss, alpha, beta, Curvature(curved, by_piece, square))
 
 
-def _passing(leaving: FloatArray) -> FloatArray:
-    """Sums over those who pass each piece, from sums over those who leave in each."""
-    return np.asarray(np.add.accumulate(leaving[:0:-1])[::-1])
+def _center(sums: FloatArray, weight: FloatArray, mean: FloatArray, spread: FloatArray) -> None:
+    """Bring sums of weight · x, a row each, to (x − mean) / spread; a few rows at a time."""
+    for first in range(0, len(sums), _PATIENTS):
+        own = slice(first, first + _PATIENTS)
+        sums[own] -= weight[own, None] * mean
+        sums[own] /= spread
+
+
+def _at_risk(leaving: FloatArray) -> FloatArray:
+    """Sums over those who stay longer than each piece, from sums over those who leave."""
+    return np.asarray(np.add.accumulate(leaving[:0:-1], out=leaving[:0:-1])[::-1])

@@ -9,6 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Curvature
+from fedcox.survival.weighted_square import weighted_square
 
 #: Added to a complement that is singular to rounding, relative to its largest diagonal.
 _JITTER = 1e-13
@@ -21,8 +22,7 @@ def schur_complement(curvature: Curvature) -> FloatArray:
     if curvature.alpha.ndim == 2:
         eliminated = curvature.cross.T @ solve_alpha(curvature, curvature.cross)
         return np.asarray(curvature.beta - 0.5 * (eliminated + eliminated.T))
-    rooted = curvature.cross * np.sqrt(_inverse(curvature.alpha))[:, None]
-    return np.asarray(curvature.beta - rooted.T @ rooted)
+    return curvature.beta - weighted_square(curvature.cross, _inverse(curvature.alpha))
 
 
 def _inverse(diagonal: FloatArray) -> FloatArray:

@@ -10,9 +10,14 @@ import numpy as np
 
 from fedcox.errors import StudyError
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
+from fedcox.survival.threads import in_order, parts
 
 CensoredInterval = Literal["include", "exclude", "half"]
 
+#: Looking up so many times is worth another way, and so few bounds are compared; measured.
+_MANY_TIMES, _FEW_BOUNDS = 4096, 64
+#: What looking up a time costs, in numbers read.
+_LOOK_UP = 32
 #: A width in the wrong unit asks for more; there is no study with so many.
 MOST_INTERVALS = 10_000
 
@@ -51,6 +56,8 @@ class TimeAtRisk:
 
     def within(self, active: BoolArray) -> TimeAtRisk:
         """The same counted in `active` intervals alone; the others no longer exist."""
+        if active.all():
+            return self
         before = np.concatenate([[0], np.cumsum(active)])
         kept = np.concatenate([[False], active, [False]])
         following = kept[self.passed + 1]
@@ -120,7 +127,7 @@ class Pieces:
         """The pieces between those bounds that are `kept`, by their places."""
         return Pieces(self.bounds[kept], self.unit, ties)
 
-    @property
+    @cached_property
     def event_part(self) -> FloatArray | None:
         """By how much a patient with the event is at risk, where pieces are event times."""
         if self.ties is None:
@@ -142,16 +149,25 @@ class Pieces:
 
         An event before the first bound counts in the first piece, without any time at risk.
         """
+        cut = parts(time.size, _LOOK_UP)
+        placed = in_order(lambda part: self._placed(time[part], event[part]), cut)
+        columns = (np.concatenate(column) for column in zip(*placed, strict=True))
+        return TimeAtRisk(*columns)
+
+    def _placed(
+        self, time: FloatArray, event: BoolArray
+    ) -> tuple[IntArray, BoolArray, FloatArray]:
         place, bounds = self.place(time)
-        after = np.searchsorted(bounds, place)  # bounds[after - 1] < place <= bounds[after]
+        after = _first_not_below(bounds, place)
         passed = np.maximum(after - 1, 0)
-        inside = (after > 0) & (after < bounds.size)
         start = np.minimum(passed, self.intervals - 1)
         if self.event_part is None:
-            lived = (place - bounds[start]) / (bounds[start + 1] - bounds[start])
+            lived = place - bounds.take(start)
+            lived /= np.diff(bounds).take(start)
         else:
             lived = np.where(event, self.event_part[start], 1.0)
-        return TimeAtRisk(passed, event & (after < bounds.size), np.where(inside, lived, 0.0))
+        lived[(after == 0) | (after == bounds.size)] = 0.0
+        return passed, event & (after < bounds.size), lived
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,3 +297,21 @@ def _interval_of(time: FloatArray, width: float) -> IntArray:
     # 1.1 / 0.1 is 11.000000000000002: without this, day 1.1 would fall into interval 12.
     ratio -= 1e-9 * np.maximum(ratio, 1.0)
     return np.ceil(ratio, out=ratio).astype(np.int64)
+
+
+def _first_not_below(bounds: FloatArray, times: FloatArray) -> IntArray:
+    """The place of the first bound that each time does not exceed: numpy's searchsorted.
+
+    Quicker for many times: few bounds are compared with all of them, many looked up in order.
+    """
+    if times.size < _MANY_TIMES:
+        return np.searchsorted(bounds, times)
+    if bounds.size <= _FEW_BOUNDS:
+        passed = np.zeros(times.shape, dtype=np.int8)
+        for bound in bounds:
+            passed += times > bound
+        return passed.astype(np.int64)
+    order = np.argsort(times)
+    places = np.empty(times.shape, dtype=np.int64)
+    places[order] = np.searchsorted(bounds, times[order])
+    return places

@@ -18,8 +18,11 @@ from fedcox.federation.query import AbstractSumQuery
 from fedcox.privacy.exposure import Exposure, Known
 from fedcox.privacy.levels import smallest_level
 from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.threads import in_order, parts
 
-_BLOCK = 1024  # rows centered at a time: they stay in the cache
+_BLOCK = 1024  # rows at a time: they stay in the cache
+#: A square around a mean of so many standard deviations loses two digits, no more.
+_NEAR = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,19 +59,41 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
         return Known(level=smallest_level(cohort, mean=self.mean, present=self.present))
 
     def answer(self, cohort: Cohort) -> FloatArray:
-        scatter = np.zeros((cohort.columns, cohort.columns))
-        buffer = np.empty((_BLOCK, cohort.columns))
-        for start in range(0, cohort.patients, _BLOCK):
-            block = cohort.covariates[start : start + _BLOCK]
-            centered = np.subtract(block, self.mean, out=buffer[: len(block)])
-            if not cohort.complete:
-                np.nan_to_num(centered, copy=False, nan=0.0)
-            with np.errstate(over="ignore"):  # an infinite square is told by its column
-                scatter += centered.T @ centered
-        return scatter
+        with np.errstate(over="ignore"):  # an infinite square is told by its column
+            first = cohort.covariates[:_BLOCK] - self.mean
+            many = cohort.complete and cohort.patients > _BLOCK
+            if many and self._near(np.square(first).mean(axis=0)):
+                total = np.outer(self.mean, cohort.totals - 0.5 * cohort.patients * self.mean)
+                scatter = _square(cohort, None) - total - total.T
+                if self._near(np.diag(scatter) / cohort.patients):
+                    return scatter
+            return _square(cohort, self.mean)
+
+    def _near(self, variance: FloatArray) -> bool:
+        """Whether no column is so far from zero that its square would lose digits."""
+        return bool((self.mean**2 <= _NEAR**2 * variance).all())
 
     def pack(self, answer: FloatArray) -> FloatArray:
         return pack_symmetric(answer)
 
     def unpack(self, vector: FloatArray) -> FloatArray:
         return unpack_symmetric(vector)
+
+
+def _square(cohort: Cohort, mean: FloatArray | None) -> FloatArray:
+    """Σ x xᵀ, around the mean if it is given."""
+    given = cohort.covariates
+
+    def square(part: slice) -> FloatArray:
+        total = np.zeros((cohort.columns, cohort.columns))
+        buffer = np.empty((_BLOCK, cohort.columns))
+        for start in range(part.start, part.stop, _BLOCK):
+            x = given[start : min(start + _BLOCK, part.stop)]
+            if mean is not None:
+                x = np.subtract(x, mean, out=buffer[: len(x)])
+                if not cohort.complete:
+                    np.nan_to_num(x, copy=False, nan=0.0)
+            total += x.T @ x
+        return total
+
+    return np.asarray(sum(in_order(square, parts(cohort.patients, cohort.columns))))
