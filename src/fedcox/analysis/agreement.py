@@ -215,7 +215,8 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
     if not counts.events.any():
         raise _no_events(plan)
     limits = _most_and_least(plan, federation, counts.events)
-    kept, event_times = cells.cut(counts.events, *limits, single=plan.spline is None)
+    single = plan.spline is None and not plan.few_pieces
+    kept, event_times = cells.cut(counts.events, *limits, single=single)
     units = pieces = cells.pieces.joined(kept)
     joined = counts.joined(cells.pieces, kept, units)
     active, basis = joined.events > 0, None

@@ -366,10 +366,10 @@ class ProportionalHazards(AbstractSurvivalEstimator):
     After `fit`, `coef_` and `covariance_` have the coefficients and their covariance matrix,
     `summary_` and `baseline_` are tables, `concordance_index_` is these patients' c-index.
 
-    >>> model = ProportionalHazards().fit([[0.0], [1.0], [0.0], [1.0]],
-    ...                                   ([3, 1, 2, 2], [1, 1, 0, 1]))
+    >>> model = ProportionalHazards().fit([[1.0], [0.0], [1.0], [0.0]],
+    ...                                   ([1, 2, 3, 4], [1, 1, 1, 0]))
     >>> model.coef_.round(3)
-    array([1.317])
+    array([0.941])
     """
 
     def __init__(
@@ -409,7 +409,8 @@ class ProportionalHazards(AbstractSurvivalEstimator):
 class DiscreteTimeCox(AbstractSurvivalEstimator):
     """The paper's discrete-time Cox regression, on grouped time.
 
-    Near a Cox model where intervals are narrow; `ProportionalHazards` is one at any width.
+    Near a Cox model where intervals are narrow, and possibly far from it where they are wide;
+    `ProportionalHazards` counts the time inside them, too.
 
     width       interval width in the unit of time; None takes every distinct event time
     horizon     end of follow-up; None takes the longest
@@ -423,10 +424,10 @@ class DiscreteTimeCox(AbstractSurvivalEstimator):
     After `fit`, `coef_` and `covariance_` have the coefficients and their covariance matrix,
     `summary_` and `baseline_` are tables, `concordance_index_` is these patients' c-index.
 
-    >>> model = DiscreteTimeCox(width=1).fit([[0.0], [1.0], [0.0], [1.0]],
-    ...                                      ([3, 1, 2, 2], [1, 1, 0, 1]))
+    >>> model = DiscreteTimeCox().fit([[1.0], [0.0], [1.0], [0.0]],
+    ...                               ([1, 2, 3, 4], [1, 1, 1, 0]))
     >>> model.coef_.round(3)
-    array([1.331])
+    array([1.267])
     """
 
     def __init__(

@@ -167,12 +167,12 @@ class PieceSums:
     def draw(self, numbers: IntArray) -> PieceSums:
         """The patients with these study numbers, repeated as often as they are drawn."""
         rows = np.arange(self.cohort.patients) if self.rows is None else self.rows
-        by_number = np.argsort(self.cohort.number[rows])
+        by_number = np.argsort(self.cohort.number[rows], kind="stable")
         known = self.cohort.number[rows][by_number]
-        first = np.searchsorted(known, numbers)
-        inside = first < known.size
-        inside[inside] = known[first[inside]] == numbers[inside]
-        drawn = np.sort(by_number[first[inside]])
+        first, last = (np.searchsorted(known, numbers, side=side) for side in ("left", "right"))
+        copies = last - first  # none of a patient of another center
+        start = np.repeat(first - (np.cumsum(copies) - copies), copies)
+        drawn = np.sort(by_number[start + np.arange(start.size)])
         placed = self.placed.rows(drawn)
         weight = None if self.weight is None else self.weight[drawn]
         return PieceSums(self.cohort, self.scaling, placed, self.pieces, rows[drawn], weight)
