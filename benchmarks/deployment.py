@@ -281,7 +281,7 @@ def _in_one_process(folder: Path, study: Study, names: Sequence[str]) -> tuple[A
         name: read_cohort(folder / "patients" / f"{name}.csv", study.schema, center=name)
         for name in names
     }
-    return _numbers(fit(study, InProcess.from_loaded(loaded)))
+    return _numbers(fit(study, InProcess.from_loaded(loaded, apart=True)))
 
 
 def _numbers(found: FittedStudy) -> tuple[Any, ...]:

@@ -24,6 +24,9 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── ConstantColumnsWarning   columns with one value in every center
 ├── EmptyIntervalsWarning    intervals without an event: hazard zero
 ├── EventsOnlyIntervalsWarning   intervals where everyone at risk has the event: hazard one
+├── JoinedIntervalsWarning   intervals, or pieces, that were joined with their neighbours
+├── CoarseTimeWarning        intervals so wide, or ties so many, that ratios may be far off
+├── LateEventsWarning        events after the horizon, which do not count
 ├── SeparationWarning        a coefficient that grows without bound
 ├── RidgeWarning             z, p and intervals that a penalty has changed
 ├── NotConvergedWarning      the solver stopped before the optimum

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from lifelines.datasets import load_gbsg2, load_lung, load_rossi
 
 import fedcox
+from benchmarks.data_sets import DATA_SETS, NotHereError
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.federation.center import Center
 from fedcox.survival.cohort import Cohort, FloatArray
@@ -42,10 +43,24 @@ def gbsg2() -> tuple[pd.DataFrame, dict[str, Any], list[str]]:
     return table, {"time": "time", "event": "cens"}, columns
 
 
+def rott2() -> tuple[pd.DataFrame, dict[str, Any], list[str]]:
+    """Times in months with fractions, which are days in another unit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # SurvSet 0.2 and numpy's core
+        try:
+            patients = DATA_SETS["rott2"].load()
+        except NotHereError as reason:
+            pytest.skip(f"rott2: {reason}")
+    names = {name: f"x{place}" for place, name in enumerate(patients.covariates)}
+    table = patients.frame.rename(columns=names)
+    return table, {"time": "time", "event": "event"}, list(names.values())
+
+
 DATA: Mapping[str, Callable[[], tuple[pd.DataFrame, dict[str, Any], list[str]]]] = {
     "lung": lung,
     "rossi": rossi,
     "gbsg2": gbsg2,
+    "rott2": rott2,
 }
 
 
@@ -72,15 +87,12 @@ def split_rows(
     """Design with an indicator per piece, events, and time at risk, row by row."""
     pieces, unit = fitted_pieces(fitted), fitted.resolution
     at = time if unit is None else (np.ceil(time / unit - 1e-9) - 0.5) * unit
-    rows, happened, exposure = [], [], []
-    for i in range(len(at)):
-        for k, (low, high) in enumerate(pieces):
-            lived = min(at[i], high) - low
-            if lived > 0:
-                rows.append(np.append(np.arange(len(pieces)) == k, x[i]))
-                happened.append(bool(event[i]) and low < at[i] <= high)
-                exposure.append(lived)
-    return np.array(rows, dtype=float), np.array(happened, dtype=float), np.array(exposure)
+    low, high = np.array(pieces).T
+    lived = np.minimum(at[:, None], high) - low  # (patients, pieces)
+    i, k = np.nonzero(lived > 0)
+    happened = (event[i] > 0) & (low[k] < at[i]) & (at[i] <= high[k])
+    design = np.column_stack([k[:, None] == np.arange(len(pieces)), x[i]]).astype(np.float64)
+    return design, happened.astype(np.float64), lived[i, k]
 
 
 def study(outcome: dict[str, Any], columns: list[str], **tables: Any) -> fedcox.Study:

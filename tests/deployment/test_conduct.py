@@ -602,8 +602,8 @@ def test_a_center_that_took_no_part_is_named_in_the_result(hospitals: Hospitals)
     approved(hospitals, text)
     line = hospitals.line()
     line.sites = {name: site for name, site in line.sites.items() if name != "Aachen"}
-    (notice,) = result(conducted(hospitals, text, line=line)).notices
-    assert notice.name == "LostCentersWarning"
+    notices = result(conducted(hospitals, text, line=line)).notices
+    (notice,) = [each for each in notices if each.name == "LostCentersWarning"]
     assert notice.text.startswith("Aachen took no part.")
 
 

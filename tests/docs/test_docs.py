@@ -20,7 +20,7 @@ from fedcox.analysis.simulation import clinical_study
 from fedcox.analysis.study import Study
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import EmptyIntervalsWarning
+from fedcox.errors import LateEventsWarning
 from tests.docs.commands_page import COMMANDS, PAGE, commands_page
 from tests.docs.pages import DOCS, ROOT, Page, all_pages, page
 from tests.docs.running import Reader
@@ -60,7 +60,7 @@ def test_every_toml_block_is_a_study_or_a_part_of_one(shown: Page) -> None:
     for block in shown.blocks:
         if block.language == "toml":
             tables = tomllib.loads(block.text)
-            whole = {"outcome", "covariates", "grid"} <= set(tables)
+            whole = {"outcome", "covariates"} <= set(tables)
             Study.parse(block.text) if whole else Study(**{**SMALLEST_STUDY, **tables})
 
 
@@ -162,9 +162,9 @@ def _names(app: typer.Typer) -> list[str]:
 
 @pytest.fixture(scope="module")
 def fit_json() -> dict[str, Any]:
-    study = clinical_study()
+    study = Study(**{**clinical_study().to_dict(), "grid": {"horizon": 1000}})
     frame = simulate_hospitals(300, 3, rng=np.random.default_rng(1)).frame
-    with pytest.warns(EmptyIntervalsWarning):
+    with pytest.warns(LateEventsWarning):
         fitted = fit(study, InProcess.from_frame(study, frame, center="hospital"))
     record: dict[str, Any] = json.loads(fit_text(fitted))
     return record

@@ -58,7 +58,10 @@ class Agreement:
     """The setting of the fit, and the sums it came from."""
 
     setting: Setting
+    grid: AnyGrid  # as a reader sees it: event times whole, however ties are spread inside
     counts: Counts
+    at_risk: FloatArray  # (fitted intervals,) what hazards divide by
+    events: FloatArray  # (fitted intervals,)
     by_center: dict[str, Counts] | None  # None where only sums over centers are seen
     mean: FloatArray  # (columns,)
     spread: FloatArray  # (columns,)
@@ -97,8 +100,8 @@ class _Cells:
 
     def cut(
         self, events: FloatArray, most: int, least: int, *, single: bool
-    ) -> tuple[IntArray, Pieces]:
-        """Which bounds remain, by their places, and the pieces between them.
+    ) -> tuple[IntArray, bool]:
+        """Which bounds remain, by their places, and whether pieces are event times.
 
         Those without an event stand before the first, after the last, or, with a `single`
         piece for every event time, between two: nothing is known to happen there.
@@ -108,13 +111,11 @@ class _Cells:
             places = np.searchsorted(self.pieces.bounds, self.named.bounds)
             kept = places[join_empty(np.add.reduceat(events, places[:-1]))]
         elif self.at_events and happened.size <= most and single:
-            kept = np.union1d([0, events.size], np.append(happened, happened + 1))
-            ties = np.rint(np.add.reduceat(events, kept[:-1])).astype(np.int64)
-            return kept, self.pieces.joined(kept, ties)
+            return np.union1d([0, events.size], np.append(happened, happened + 1)), True
         else:
             pieces = cut_by_events(events, most=most, least=least)
             kept = np.union1d([0, events.size], pieces)
-        return kept, self.pieces.joined(kept)
+        return kept, False
 
     def risk_table(self, counts: Counts) -> tuple[RiskRow, ...]:
         """Who is at risk after each round time, and how many events there were by then."""
@@ -150,6 +151,7 @@ class _Time:
     leavers: IntArray | None = None
     evidence: Evidence | None = None
     basis: FloatArray | None = None
+    units: Pieces | None = None  # the grid before ties were spread
 
 
 def agree(plan: Plan, federation: Federation) -> Agreement:
@@ -170,9 +172,16 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         None if time.leavers is None else sums.present[scale.scaling.keep],
         time.basis,
     )
+    counts, grid = time.counts, time.grid
+    at_risk, events = counts.at_risk, counts.events
+    if isinstance(grid, Pieces) and grid.tied is not None:
+        at_risk, events = grid.tied.counts(counts.reached, counts.events)
     return Agreement(
         setting,
-        time.counts,
+        grid if time.units is None else time.units,
+        counts,
+        at_risk[time.active],
+        events[time.active],
         time.by_center,
         sums.mean,
         scale.spread,
@@ -206,9 +215,14 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
     if not counts.events.any():
         raise _no_events(plan)
     limits = _most_and_least(plan, federation, counts.events)
-    kept, pieces = cells.cut(counts.events, *limits, single=plan.spline is None)
-    joined = counts.joined(cells.pieces, kept, pieces)
+    single = plan.spline is None and not plan.few_pieces
+    kept, event_times = cells.cut(counts.events, *limits, single=single)
+    units = pieces = cells.pieces.joined(kept)
+    joined = counts.joined(cells.pieces, kept, units)
     active, basis = joined.events > 0, None
+    if event_times:
+        pieces = units.with_ties(joined.events)
+        active = np.asarray(pieces.ties) > 0
     if plan.spline is not None:
         # Smooth time counts from the first event to the horizon, events or not.
         active = np.arange(active.size) >= int(np.flatnonzero(active)[0])
@@ -216,7 +230,7 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         basis = spline_basis(bounds, joined.events[active], plan.spline)
     if by_center is not None:
         by_center = {
-            name: own.joined(cells.pieces, kept, pieces) for name, own in by_center.items()
+            name: own.joined(cells.pieces, kept, units) for name, own in by_center.items()
         }
     else:
         scatter = federation.ask(CovariateScatter(sums.mean, sums.present, evidence))
@@ -227,31 +241,32 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         joined,
         by_center,
         active,
-        pieces.intervals if cells.named is None else cells.named.intervals,
+        units.intervals if cells.named is None else cells.named.intervals,
         cells.risk_table(counts),
         None if federation.shows_centers else leavers_within(active, joined.leavers()),
         evidence,
         basis,
+        units,
     )
 
 
 def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]:
     """Where replies are seen: one round for the sums and all that the study leaves open."""
-    at_events = _at_events(plan, federation)
+    at_events, alone = _at_events(plan, federation), _alone(plan, federation)
     questions: list[AbstractQuery[Any]] = [CovariateSums()]
     if at_events:
         questions.append(EventTimes(np.inf if plan.horizon is None else plan.horizon))
     if plan.horizon is None and plan.edges is None:
         questions.append(LongestFollowUp())
     if plan.resolution is None:
-        questions.append(RecordedUnit() if federation.in_one_process else FractionalTimes())
+        questions.append(RecordedUnit() if alone else FractionalTimes())
     sums, *replies = federation.ask_together(questions)
     check_patients(sums)
     unit = plan.resolution
     if unit is None:
         answer = replies.pop()
-        unit = 1.0 if not federation.in_one_process and answer == 0 else None
-        if federation.in_one_process:
+        unit = 1.0 if not alone and answer == 0 else None
+        if alone:
             unit = _unit(answer, replies[0] if at_events else None)
     horizon = float(plan.horizon or (plan.edges or (0.0,))[-1] or replies.pop())
     if not at_events:
@@ -331,12 +346,17 @@ def _cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: b
     return _Cells.of(bounds, unit, at_events=True)
 
 
+def _alone(plan: Plan, federation: Federation) -> bool:
+    """Whether nothing must be hidden, and nothing be cut as between hospitals."""
+    return federation.in_one_process and not plan.few_pieces
+
+
 def _at_events(plan: Plan, federation: Federation) -> bool:
     """Whether cells end at the event times, which are asked for."""
     if plan.every_event:
         return True
     named = plan.width is not None or plan.edges is not None
-    return not named and federation.in_one_process
+    return not named and _alone(plan, federation)
 
 
 def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> tuple[int, int]:
@@ -355,7 +375,7 @@ def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> t
                 ],
             )
         return plan.pieces, 1
-    if federation.in_one_process and not plan.few_pieces:
+    if _alone(plan, federation):
         return _MOST_PIECES, 1
     return _MOST_BETWEEN, _FEWEST_EVENTS
 

@@ -103,6 +103,8 @@ class AbstractSurvivalEstimator(ABC):
 
     def _learn(self, found: Estimate, cohort: Cohort) -> None:
         """One entry per column of X: zero for one left out of the fit, and NaN as its error."""
+        from fedcox.analysis.fit import baseline_alpha
+
         agreement, inference, columns = found.agreement, found.inference, cohort.columns
         setting = agreement.setting
         keep = setting.scaling.keep
@@ -115,10 +117,9 @@ class AbstractSurvivalEstimator(ABC):
         self.covariance_ = np.full((columns, columns), np.nan)
         self.covariance_[np.ix_(keep, keep)] = inference.covariance
         self.aliased_ = ~np.isin(np.arange(columns), keep)
-        self.edges_ = setting.grid.edges
+        self.edges_ = agreement.grid.edges
         # An interval without an event has α = −∞, one with events only +∞: hazard 0 and 1.
-        self.alpha_ = np.where(agreement.counts.events > 0, np.inf, -np.inf)
-        self.alpha_[setting.active] = found.alpha
+        self.alpha_ = baseline_alpha(agreement, found.alpha)
         longest, end = float(cohort.time.max()), found.plan.horizon
         self.horizon_ = max(
             float(self.edges_[-1]), longest if end is None else min(longest, end)
@@ -365,10 +366,10 @@ class ProportionalHazards(AbstractSurvivalEstimator):
     After `fit`, `coef_` and `covariance_` have the coefficients and their covariance matrix,
     `summary_` and `baseline_` are tables, `concordance_index_` is these patients' c-index.
 
-    >>> model = ProportionalHazards().fit([[0.0], [1.0], [0.0], [1.0]],
-    ...                                   ([3, 1, 2, 2], [1, 1, 0, 1]))
+    >>> model = ProportionalHazards().fit([[1.0], [0.0], [1.0], [0.0]],
+    ...                                   ([1, 2, 3, 4], [1, 1, 1, 0]))
     >>> model.coef_.round(3)
-    array([1.317])
+    array([0.941])
     """
 
     def __init__(
@@ -408,7 +409,8 @@ class ProportionalHazards(AbstractSurvivalEstimator):
 class DiscreteTimeCox(AbstractSurvivalEstimator):
     """The paper's discrete-time Cox regression, on grouped time.
 
-    Near a Cox model where intervals are narrow; `ProportionalHazards` is one at any width.
+    Near a Cox model where intervals are narrow, and possibly far from it where they are wide;
+    `ProportionalHazards` counts the time inside them, too.
 
     width       interval width in the unit of time; None takes every distinct event time
     horizon     end of follow-up; None takes the longest
@@ -422,10 +424,10 @@ class DiscreteTimeCox(AbstractSurvivalEstimator):
     After `fit`, `coef_` and `covariance_` have the coefficients and their covariance matrix,
     `summary_` and `baseline_` are tables, `concordance_index_` is these patients' c-index.
 
-    >>> model = DiscreteTimeCox(width=1).fit([[0.0], [1.0], [0.0], [1.0]],
-    ...                                      ([3, 1, 2, 2], [1, 1, 0, 1]))
+    >>> model = DiscreteTimeCox().fit([[1.0], [0.0], [1.0], [0.0]],
+    ...                               ([1, 2, 3, 4], [1, 1, 1, 0]))
     >>> model.coef_.round(3)
-    array([1.331])
+    array([1.267])
     """
 
     def __init__(
