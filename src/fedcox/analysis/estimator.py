@@ -30,6 +30,7 @@ from fedcox.survival.survival_curve import (
     interval_hazard,
 )
 from fedcox.survival.survival_curve import survival as survival_at_ends
+from fedcox.survival.threads import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +52,7 @@ class AbstractSurvivalEstimator(ABC):
     """
 
     missing: Missing
+    threads: int | None
     n_features_in_: int
     feature_names_in_: Objects  # where X had names
     dropped_: int  # patients left out for a missing value
@@ -87,9 +89,10 @@ class AbstractSurvivalEstimator(ABC):
         _refuse(unsupported)
         names = _names(X)
         plan = self._plan(names)
-        given = Cohort(_table(X), *outcome(y))
-        cohort = self._without_missing(given)
-        found = estimate(plan, InProcess.from_cohorts({"all": cohort}))
+        with at_most(self.threads):
+            given = Cohort(_table(X), *outcome(y))
+            cohort = self._without_missing(given)
+            found = estimate(plan, InProcess.from_cohorts({"all": cohort}))
         told = notices(plan, found.agreement, found.solution)
         # On z, p and intervals alone: said where they are read, not in every fit of a search.
         self._cautions = [notice for notice in told if notice.name == "RidgeWarning"]
@@ -361,6 +364,7 @@ class ProportionalHazards(AbstractSurvivalEstimator):
     horizon     end of follow-up; None takes the longest
     ridge       ridge / 2 · Σ coef² on the covariates as given
     missing     "refuse", "drop" or "mean": what becomes of a patient without some value in X
+    threads     how many at most; None takes OMP_NUM_THREADS, or one for every core
 
     `y` is scikit-survival's structured array, a (time, event) pair, or two columns time, event.
     After `fit`, `coef_` and `covariance_` have the coefficients and their covariance matrix,
@@ -379,15 +383,17 @@ class ProportionalHazards(AbstractSurvivalEstimator):
         horizon: float | None = None,
         ridge: float = 0.0,
         missing: Missing = "refuse",
+        threads: int | None = None,
     ) -> None:
         self.pieces = pieces
         self.edges = edges
         self.horizon = horizon
         self.ridge = ridge
         self.missing = missing
+        self.threads = threads
 
     def _plan(self, columns: tuple[str, ...]) -> Plan:
-        self._check_settings(choices={}, positive=("horizon",), whole=("pieces",))
+        self._check_settings(choices={}, positive=("horizon",), whole=("pieces", "threads"))
         edges = None if self.edges is None else tuple(float(edge) for edge in self.edges)
         grid = {"pieces": self.pieces, "edges": edges, "horizon": self.horizon}
         faults = list(grid_faults(grid))
@@ -419,6 +425,7 @@ class DiscreteTimeCox(AbstractSurvivalEstimator):
     ridge       ridge / 2 · Σ coef² on the covariates as given
     solver      "newton", "lbfgs" or "adam"
     missing     "refuse", "drop" or "mean": what becomes of a patient without some value in X
+    threads     how many at most; None takes OMP_NUM_THREADS, or one for every core
 
     `y` is scikit-survival's structured array, a (time, event) pair, or two columns time, event.
     After `fit`, `coef_` and `covariance_` have the coefficients and their covariance matrix,
@@ -439,6 +446,7 @@ class DiscreteTimeCox(AbstractSurvivalEstimator):
         ridge: float = 0.0,
         solver: Literal["newton", "lbfgs", "adam"] = "newton",
         missing: Missing = "refuse",
+        threads: int | None = None,
     ) -> None:
         self.width = width
         self.horizon = horizon
@@ -447,6 +455,7 @@ class DiscreteTimeCox(AbstractSurvivalEstimator):
         self.ridge = ridge
         self.solver = solver
         self.missing = missing
+        self.threads = threads
 
     def _plan(self, columns: tuple[str, ...]) -> Plan:
         self._check_settings(
@@ -456,6 +465,7 @@ class DiscreteTimeCox(AbstractSurvivalEstimator):
                 "censored_interval": ("include", "exclude", "half"),
             },
             positive=("width", "horizon"),
+            whole=("threads",),
         )
         return Plan(
             columns=columns,

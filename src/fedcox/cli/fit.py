@@ -52,6 +52,14 @@ def fit(
             "one file each, kept between studies.",
         ),
     ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="How many at most. Default: OMP_NUM_THREADS, or one for every core.",
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is there already.")
     ] = False,
@@ -74,13 +82,16 @@ def fit(
 
     from fedcox.analysis.study import Study
     from fedcox.reports.run_folder import check_run_folder, write_run
+    from fedcox.survival.threads import at_most
 
     files = given_files(data, center_column, center or [])
     check_run_folder(out, overwrite=overwrite)
     plan = Study.read(study)
     command = shlex.join(["fedcox", *sys.argv[1:]])
     limits = given_policies(policy or [])
-    fitted = replace(fit_shown(plan, files, center_column, limits, budget), command=command)
+    with at_most(threads):
+        fitted = fit_shown(plan, files, center_column, limits, budget)
+    fitted = replace(fitted, command=command)
     write_run(fitted, out, overwrite=overwrite)
     show(fitted, out / "report.html")
 

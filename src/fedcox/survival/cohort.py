@@ -101,6 +101,27 @@ class Cohort:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class NumberedPatients:
+    """Patients to be drawn by their numbers in the study.
+
+    known   (patients,) their numbers, in the order they stand in
+    """
+
+    known: IntArray
+
+    @cached_property
+    def _by_number(self) -> IntArray:
+        return np.argsort(self.known)
+
+    def drawn(self, numbers: IntArray) -> IntArray:
+        """Where those with these numbers stand, as often as drawn; others are left out."""
+        first = np.searchsorted(self.known, numbers, sorter=self._by_number)
+        inside = first < self.known.size
+        places = self._by_number[first[inside]]
+        return np.sort(places[self.known[places] == numbers[inside]])
+
+
 def _faults(
     covariates: FloatArray,
     time: FloatArray,

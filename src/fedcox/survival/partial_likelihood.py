@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sparse
 
-from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray, NumberedPatients
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail, zero_derivatives
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.weighted_square import weighted_square
@@ -128,20 +128,15 @@ class PartialLikelihood:
         return RiskSets.of(self.event, self.rank, self.ties)
 
     @cached_property
-    def _by_number(self) -> tuple[IntArray, IntArray]:
-        places = np.argsort(self.number)
-        return self.number[places], places
+    def _numbered(self) -> NumberedPatients:
+        return NumberedPatients(self.number)
 
     def draw(self, numbers: IntArray) -> PartialLikelihood:
         """The patients with these study numbers, repeated as often as they are drawn.
 
         A patient drawn twice is two patients with tied times.
         """
-        known, places = self._by_number
-        if not known.size:
-            return self
-        found = np.minimum(np.searchsorted(known, numbers), known.size - 1)
-        drawn = np.sort(places[found[known[found] == numbers]])
+        drawn = self._numbered.drawn(numbers)
         event = self.event[drawn]
         last = _last_event(event)
         return self._at_places(drawn[:last], event[:last])

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sparse
 
-from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray, NumberedPatients
 from fedcox.survival.derivatives import (
     HIGHEST,
     Curvature,
@@ -148,15 +148,9 @@ class PieceSums:
 
     def draw(self, numbers: IntArray) -> PieceSums:
         """The patients with these study numbers, repeated as often as they are drawn."""
-        rows = np.arange(self.cohort.patients) if self.rows is None else self.rows
-        by_number = np.argsort(self.cohort.number[rows], kind="stable")
-        known = self.cohort.number[rows][by_number]
-        first, last = (np.searchsorted(known, numbers, side=side) for side in ("left", "right"))
-        copies = last - first  # none of a patient of another center
-        start = np.repeat(first - (np.cumsum(copies) - copies), copies)
-        drawn = np.sort(by_number[start + np.arange(start.size)])
-        placed = self.placed.rows(drawn)
-        return PieceSums(self.cohort, self.scaling, placed, self.pieces, rows[drawn])
+        drawn = self._numbered.drawn(numbers)
+        rows = drawn if self.rows is None else self.rows[drawn]
+        return PieceSums(self.cohort, self.scaling, self.placed.rows(drawn), self.pieces, rows)
 
     def derivatives(
         self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
@@ -192,6 +186,11 @@ class PieceSums:
         return self._scaled(total, point)
 
     # What does not depend on the question.
+
+    @cached_property
+    def _numbered(self) -> NumberedPatients:
+        number = self.cohort.number
+        return NumberedPatients(number if self.rows is None else number[self.rows])
 
     @cached_property
     def _centered(self) -> bool:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sparse
 
-from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray, NumberedPatients
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.threads import in_order, parts
 from fedcox.survival.time_grid import TimeAtRisk
@@ -154,18 +154,12 @@ class RiskOrder:
         )
 
     @cached_property
-    def _by_number(self) -> tuple[IntArray, IntArray]:
-        numbers = self.cohort.number[self.rows]
-        places = np.argsort(numbers)
-        return numbers[places], places
+    def _numbered(self) -> NumberedPatients:
+        return NumberedPatients(self.cohort.number[self.rows])
 
     def draw(self, numbers: IntArray) -> RiskOrder:
         """The patients with these study numbers, repeated as often as they are drawn."""
-        known, places = self._by_number
-        first = np.searchsorted(known, numbers)
-        inside = first < known.size
-        inside[inside] = known[first[inside]] == numbers[inside]
-        drawn = np.sort(places[first[inside]])
+        drawn = self._numbered.drawn(numbers)
         survived = self.survived[drawn]
         return RiskOrder(
             cohort=self.cohort,
