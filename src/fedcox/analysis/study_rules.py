@@ -165,8 +165,11 @@ def _differential(tables: Mapping[str, Any]) -> Iterator[str]:
         )
     if not private:
         return
-    if (_table(tables, "grid") or {}).get("horizon") is None:
-        yield "[grid] horizon: needed, since patients are not asked for it under noise."
+    for key in ("width", "horizon"):
+        if (_table(tables, "grid") or {}).get(key) is None:
+            yield f"[grid] {key}: needed, since patients are not asked for it under noise."
+    if (_table(tables, "model") or {}).get("baseline") == "spline":
+        yield '[model] baseline: "spline" is not fitted under noise; leave it out.'
     covariates = tables.get("covariates")
     if isinstance(covariates, Mapping):
         ranges = {
