@@ -19,10 +19,11 @@ from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, IntArray
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeGrid
 
 FEATURES, COLUMNS, PATIENTS = 5, 3, 60
 GRID = TimeGrid.regular(25.0, 150.0)
+PIECES = Pieces(np.array([0.0, 20.0, 45.0, 60.0, 80.0, 110.0, 150.0]), unit=1.0)
 Kind = Literal["table", "bags", "both"]
 KINDS: tuple[Kind, ...] = ("table", "bags", "both")
 NETWORKS: dict[Kind, AbstractArchitecture] = {
@@ -89,8 +90,9 @@ def network_setting(
 ) -> NetworkSetting:
     """On every interval of the grid, with a public scale."""
     scaling = Scaling(np.arange(COLUMNS), np.full(COLUMNS, 0.1), np.full(COLUMNS, 1.5))
-    active = np.ones(GRID.intervals, dtype=np.bool_)
-    timing = Setting(GRID, active, reading, LINKS[link], scaling)
+    grid: AnyGrid = GRID if LINKS[link].grouped else PIECES
+    active = np.ones(grid.intervals, dtype=np.bool_)
+    timing = Setting(grid, active, reading, LINKS[link], scaling)
     return NetworkSetting(timing, NETWORKS[kind], event_weight, slide_weight, precision)
 
 

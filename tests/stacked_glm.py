@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import statsmodels.api as sm
 
-from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 
 CENSORED_WEIGHT = {"include": 1.0, "exclude": 0.0, "half": 0.5}
 
@@ -26,6 +27,13 @@ class Rows:
     event: FloatArray
     weight: FloatArray
     intervals: int
+
+    def within(self, fitted: BoolArray) -> Rows:
+        """The rows of these intervals alone, which are numbered anew."""
+        inside = fitted[self.interval]
+        place = (np.cumsum(fitted) - 1)[self.interval[inside]]
+        own = self.patient[inside], place, self.event[inside], self.weight[inside]
+        return Rows(*own, int(fitted.sum()))
 
     @property
     def events_per_interval(self) -> FloatArray:
@@ -88,6 +96,23 @@ def by_event_times(time: Sequence[float], event: Sequence[bool], reading: str) -
     return _rows(rows, len(instants))
 
 
+def by_pieces(
+    time: Sequence[float], event: Sequence[bool], bounds: Sequence[float], unit: float = 0.0
+) -> Rows:
+    """Pieces between `bounds`, each row weighing the share of it that was lived through.
+
+    Times in whole units stand at the middle of theirs.
+    """
+    rows: list[tuple[int, int, float, float]] = []
+    for i, (t, happened) in enumerate(zip(time, event, strict=True)):
+        place = t - 0.5 * unit
+        for m, (low, high) in enumerate(pairwise(bounds)):
+            if place > low:
+                part = (min(place, high) - low) / (high - low)
+                rows.append((i, m, float(happened and place <= high), part))
+    return _rows(rows, len(bounds) - 1)
+
+
 def _rows(rows: list[tuple[int, int, float, float]], intervals: int) -> Rows:
     kept = [row for row in rows if row[3] > 0]
     patient, interval, event, weight = (np.array(column) for column in zip(*kept, strict=True))
@@ -126,6 +151,19 @@ def binomial_glm(rows: Rows, covariates: FloatArray, link: str) -> Reference:
         bounds[:, 1],
         float(fitted.llf),
     )
+
+
+def poisson_glm(rows: Rows, covariates: FloatArray, event_weight: float = 1.0) -> FloatArray:
+    """Intercepts of all pieces, each of which has an event, then the covariates."""
+    indicators = (rows.interval[:, None] == np.arange(rows.intervals)).astype(np.float64)
+    model = sm.GLM(
+        event_weight * rows.event,
+        np.hstack([indicators, covariates[rows.patient]]),
+        family=sm.families.Poisson(),
+        offset=np.log(rows.weight),
+    )
+    fitted = model.fit(tol=1e-11, tol_criterion="params", maxiter=200)
+    return np.asarray(fitted.params)
 
 
 def null_log_likelihood(rows: Rows, link: str) -> float:

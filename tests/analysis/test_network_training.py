@@ -35,6 +35,7 @@ from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
+from fedcox.survival.time_grid import Pieces
 from tests.network_examples import (
     COLUMNS,
     FEATURES,
@@ -47,6 +48,7 @@ from tests.network_examples import (
     with_slides,
 )
 from tests.problems import simulated
+from tests.stacked_glm import by_pieces, poisson_glm
 
 ADAM = NetworkAdam(epochs=4, batch_size=10, learning_rate=0.02, validation=0.2)
 PRIVATE = PrivateNetwork(60, epsilon=2.0, delta=1e-4, steps=5)
@@ -75,11 +77,12 @@ def c_index(network: TrainedNetwork, cohort: Cohort, **how: Any) -> float:
     ("kind", "solver"),
     [("bags", ADAM), ("both", NetworkAveraging(rounds=5, learning_rate=0.02))],
 )
+@pytest.mark.parametrize("changed", [{}, {"width": None}, {"link": "cloglog"}])
 def test_new_patients_are_ranked_and_their_curves_are_calibrated(
-    kind: Kind, solver: Any
+    kind: Kind, solver: Any, changed: dict[str, Any]
 ) -> None:
     cohort, others = with_slides(200, seed=5), with_slides(200, seed=6)
-    trained = train_network(plan(kind, solver=solver), federation(cohort))
+    trained = train_network(plan(kind, solver=solver, **changed), federation(cohort))
     assert c_index(trained, others) > 0.62
     curves = trained.survival(others)
     assert curves.shape == (200, trained.edges.size)
@@ -126,7 +129,10 @@ def _events_by_interval(
     timing = trained.setting.timing
     placed = timing.grid.at_risk(cohort.time, cohort.event, timing.reading)
     intervals = np.arange(timing.grid.intervals)
-    at_risk = placed.intervals[:, None] > intervals
+    at_risk = (placed.intervals[:, None] > intervals).astype(np.float64)
+    if not timing.grid.grouped:
+        leaving = placed.passed[:, None] == intervals
+        at_risk = np.where(leaving, placed.part[:, None], at_risk)
     predictor = trained.risk(cohort)[:, None] + trained.alpha
     hazard = timing.link.hazard(predictor)
     happened = placed.event[:, None] & (placed.intervals[:, None] - 1 == intervals)
@@ -135,6 +141,70 @@ def _events_by_interval(
     )
     passed = np.exp(predictor) if timing.link.name == "cloglog" else hazard
     return (at_risk * passed).sum(axis=0), (happened * passed / hazard).sum(axis=0)
+
+
+def test_a_linear_network_ends_at_the_fit_without_a_width() -> None:
+    """On the pieces that the centers agreed on, against statsmodels' Poisson regression."""
+    cohort = simulated(300, 3, seed=5)
+    solver = NetworkAdam(epochs=500, batch_size=300, learning_rate=0.05)
+    asked = NetworkPlan(Perceptron(3, ()), solver=solver, precision="float64", balanced=True)
+    trained = train_network(asked, federation(cohort))
+    grid, scaling = trained.setting.timing.grid, trained.setting.timing.scaling
+    assert isinstance(grid, Pieces)
+    assert grid.unit == 1.0
+    fitted = np.isfinite(trained.alpha)
+    events = np.count_nonzero(cohort.event)
+    assert events // 12 <= np.count_nonzero(fitted) <= events // 10  # ten events in each
+    rows = by_pieces(cohort.time.tolist(), cohort.event.tolist(), grid.bounds.tolist(), 1.0)
+    wanted = poisson_glm(rows.within(fitted), cohort.covariates)
+    np.testing.assert_allclose(trained.theta / scaling.spread, wanted[-3:], atol=1e-6)
+    at_zero = trained.alpha[fitted] - scaling.mean @ wanted[-3:]
+    np.testing.assert_allclose(at_zero, wanted[:-3], atol=1e-6)
+    assert trained.slope == trained.setting.event_weight == 1.0  # no weights are needed
+
+
+def test_pieces_are_the_same_wherever_the_patients_are() -> None:
+    cohort = simulated(300, 3, seed=5)
+    asked = NetworkPlan(Perceptron(3, ()), horizon=150.0, solver=NetworkAdam(epochs=1))
+    first, *others = (
+        train_network(asked, centers)
+        for centers in (
+            InProcess.from_cohorts({"all": cohort}),
+            federation(cohort),
+            Masked.around(federation(cohort)),
+            InProcess([Center("all", cohort, gate=Gate(Policy.without_limits()))]),
+        )
+    )
+    for other in others:
+        np.testing.assert_array_equal(other.edges, first.edges)
+        np.testing.assert_allclose(other.theta, first.theta, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(other.alpha, first.alpha, rtol=1e-5, atol=1e-6)
+
+
+def test_survival_follows_the_model_between_edges_and_ends_at_the_horizon() -> None:
+    trained = train_network(plan("table", width=None, pieces=4), federation())
+    cohort, bounds = patients(), np.append(0.0, trained.edges)
+    hazard = np.exp(trained.alpha) / np.diff(bounds)
+    times = np.array([0.0, 3.5, 40.0, 77.25, 150.0, 151.0])
+    lived = np.clip((times[:-1, None] - bounds[:-1]) / np.diff(bounds), 0.0, 1.0)
+    summed = (lived * hazard * np.diff(bounds)).sum(axis=1)
+    curves = trained.survival(cohort, times=times)
+    expected = np.exp(-np.exp(trained.risk(cohort))[:, None] * summed)
+    np.testing.assert_allclose(curves[:, :-1], expected, rtol=1e-12)
+    assert np.isnan(curves[:, -1]).all()
+    at_edges = trained.survival(cohort, times=trained.edges)
+    np.testing.assert_array_equal(at_edges, trained.survival(cohort))
+
+
+def test_grouped_time_knows_survival_at_interval_ends_alone() -> None:
+    trained = train_network(
+        plan("table", link="logit", solver=replace(ADAM, epochs=1)), federation()
+    )
+    curves = trained.survival(patients())
+    found = trained.survival(patients(), times=[75.0, 25.0])
+    np.testing.assert_array_equal(found, curves[:, [2, 0]])
+    with pytest.raises(InputError, match="groups time"):
+        trained.survival(patients(), times=[75.0, 80.0])
 
 
 def test_a_patient_score_of_several_slides() -> None:
@@ -157,11 +227,16 @@ def test_an_interval_without_an_event_has_no_hazard() -> None:
     cohort = patients()
     quiet = cohort.event & ~((cohort.time > 50) & (cohort.time <= 75))
     other = Cohort(cohort.covariates, cohort.time, quiet, cohort.number, cohort.bags)
-    trained = train_network(plan(solver=replace(ADAM, epochs=1)), federation(other))
+    asked = plan(solver=replace(ADAM, epochs=1), link="cloglog")
+    trained = train_network(asked, federation(other))
     assert np.isneginf(trained.alpha).tolist() == [False, False, True, True, False, False]
     curves = trained.survival(cohort)
     assert np.isfinite(curves).all()
     np.testing.assert_array_equal(curves[:, 1], curves[:, 2])
+    # A piece without an event is one with the next that has some.
+    pieces = train_network(replace(asked, link="log"), federation(other))
+    assert pieces.edges.tolist() == [25.0, 50.0, 125.0, 150.0]
+    assert np.isfinite(pieces.alpha).all()
 
 
 def test_a_constant_column_and_a_missing_value_do_no_harm() -> None:
@@ -204,20 +279,32 @@ def test_a_module_of_ones_own_trains_the_same_over_any_split(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_network_comes_back_from_its_file(kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("link", ["log", "logit"])
+def test_a_network_comes_back_from_its_file(kind: Kind, link: Any, tmp_path: Path) -> None:
     solver = replace(ADAM, epochs=1)
-    trained = train_network(plan(kind, solver=solver, balanced=True), federation())
+    asked = plan(kind, solver=solver, balanced=True, link=link, horizon=None)
+    trained = train_network(asked, federation())
     told = trained.with_facts(encoder="resnet50", score_scale=[0.5, 2.0])
     told.save(tmp_path / "network.safetensors")
     again = TrainedNetwork.load(tmp_path / "network.safetensors")
     assert again.facts == {"encoder": "resnet50", "score_scale": [0.5, 2.0]}
     assert again.record is None
     assert again.link == trained.link
-    assert again.slope == trained.slope != 1.0
+    assert again.slope == trained.slope
+    assert (again.slope == 1.0) == (link == "log")
     assert again.setting.event_weight == trained.setting.event_weight
     np.testing.assert_array_equal(again.theta, trained.theta)
     np.testing.assert_array_equal(again.alpha, trained.alpha)
     np.testing.assert_array_equal(again.survival(patients()), trained.survival(patients()))
+    own, grid = again.setting.timing.grid, trained.setting.timing.grid
+    assert type(own) is type(grid)
+    np.testing.assert_array_equal(own.edges, grid.edges)
+    if isinstance(own, Pieces) and isinstance(grid, Pieces):
+        np.testing.assert_array_equal(own.bounds, grid.bounds)
+        assert own.unit == grid.unit == 1.0
+        assert own.ties is grid.ties is None
+        one, other = (each.survival(patients(), times=[33.3]) for each in (again, trained))
+        np.testing.assert_array_equal(one, other)
     again.save(tmp_path / "network.safetensors")
     assert [path.name for path in tmp_path.iterdir()] == ["network.safetensors"]
     with pytest.raises(OutputError, match="folder that exists"):
@@ -377,6 +464,7 @@ def test_much_noise_is_told() -> None:
     ("changed", "words"),
     [
         ({"horizon": None}, "Give a horizon"),
+        ({"width": None}, "Give a width"),
         ({"balanced": True}, "Leave balanced out"),
         ({"architecture": Perceptron(COLUMNS)}, "public ranges"),
     ],
@@ -419,7 +507,14 @@ def limited(policy: Policy) -> InProcess:
 
 def test_a_hospital_that_allows_no_networks_refuses_them() -> None:
     allowed = {
-        "questions": {"allowed": ("covariate sums", "interval counts", "covariate scatter")}
+        "questions": {
+            "allowed": (
+                "covariate sums",
+                "fractional times",
+                "interval counts",
+                "covariate scatter",
+            )
+        }
     }
     tables: dict[str, Any] = {
         name: getattr(Policy.without_limits(), name).model_dump()
@@ -442,7 +537,8 @@ def test_a_hospital_that_allows_no_networks_refuses_them() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"horizon": None, "balanced": True},
+        {"horizon": None, "balanced": True, "link": "logit"},
+        {"horizon": None, "width": None},
         {"solver": replace(ADAM, epochs=1, batching="rows", validation=0.0)},
         {"solver": NetworkAveraging(rounds=1, validation=0.2)},
         {"solver": NetworkAdam(epochs=1, batch_size=100)},
@@ -546,7 +642,11 @@ def test_a_table_of_other_columns_is_refused() -> None:
     ("changed", "words"),
     [
         ({"width": 0.0}, "width is 0.0"),
-        ({"width": None}, "width is None"),
+        ({"width": None, "link": "logit"}, "width is not given"),
+        ({"pieces": 3}, "pieces is 3"),
+        ({"pieces": 0, "width": None}, "pieces is 0"),
+        ({"pieces": 3, "width": None, "link": "logit"}, "width is not given"),
+        ({"reading": "half"}, "reading is 'half'; the link 'log' has none"),
         ({"width": "30"}, "width is '30'"),
         ({"width": np.inf}, "width is inf"),
         ({"horizon": np.nan}, "horizon is nan"),
@@ -595,15 +695,17 @@ def test_slides_need_no_table(batching: Any) -> None:
     np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize(
+    ("link", "balanced"), [("log", False), ("logit", True), ("logit", False)]
+)
 @pytest.mark.parametrize("rate", [100.0, 1000.0, 1e6])
 def test_after_a_training_that_went_astray_curves_are_right_or_refused(
-    rate: float, balanced: bool
+    rate: float, link: Any, balanced: bool
 ) -> None:
     cohort = simulated(200, 3, seed=5)
     solver = NetworkAdam(epochs=2, batch_size=20, learning_rate=rate)
     network = Perceptron(3, (8,))
-    asked = NetworkPlan(network, 15.0, 150.0, link="logit", balanced=balanced, solver=solver)
+    asked = NetworkPlan(network, 15.0, 150.0, link=link, balanced=balanced, solver=solver)
     found = _trained_or_refused(asked, cohort)
     if isinstance(found, TrainedNetwork):
         predicted, counted = _events_by_interval(found, cohort)

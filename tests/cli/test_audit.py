@@ -12,7 +12,13 @@ from fedcox.cli.audit import FILE, NO_PROOF
 from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
 from fedcox.evaluation.noise_audit import NoiseAudit
 from fedcox.evaluation.protection import Protection
-from tests.cli.conftest import Files, Run, invented
+from tests.cli.conftest import STUDY, Files, Run, invented
+
+
+@pytest.fixture(autouse=True)
+def _grouped(files: Files) -> None:
+    """The attacks are written for grouped time."""
+    files.study.write_text(STUDY + '\n[model]\nlink = "cloglog"\n', encoding="utf-8")
 
 
 def words(files: Files, *more: str | Path) -> list[str | Path]:
@@ -170,3 +176,17 @@ def test_nothing_is_read_before_the_arguments_are_clear(files: Files, fedcox: Ru
     ended = fedcox("audit", files.study)
     assert ended.status == 2
     assert "--data FILE, or --center NAME=FILE" in ended.err
+
+
+@pytest.mark.parametrize("text", [STUDY, STUDY[: STUDY.index("[grid]")]])
+def test_a_study_with_exact_time_is_told_to_group_it(
+    files: Files, fedcox: Run, text: str
+) -> None:
+    files.study.write_text(text, encoding="utf-8")
+    before = files.listing()
+    ended = fedcox(*words(files, "--out", files.folder / "audit"))
+    assert ended.status == 2
+    told = " ".join(ended.err.split())
+    assert "written for grouped time" in told
+    assert 'name link = "cloglog" in [model] and a width in [grid]' in told
+    assert files.listing() == before

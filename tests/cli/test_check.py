@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedcox.cli.check import check
-from fedcox.errors import CohortError, StudyError
+from fedcox.errors import CohortError, RefusedError, StudyError
 
 STUDY = """
 [outcome]
@@ -134,3 +134,61 @@ def test_times_that_may_be_dates_are_remarked_on_and_no_fault(
     assert "40 patients" in shown
     assert "nobody has a time below 10,000" in shown
     assert "13717" not in shown
+
+
+def test_without_a_width_events_are_counted_over_round_stretches_of_time(
+    study: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.write_text(STUDY.replace("[grid]\nwidth = 100\n", ""))
+    check(study, data)
+    shown = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()]
+    # Of the last five patients the first left at day 217.
+    assert ["0 – 25", "9"] in rows
+    assert ["100 – 125", "<5"] in rows
+    assert ["200 – 225", "26"] in rows
+    assert ["after 225", "<5"] in rows
+    for value in ("917", "918", "217", "117"):
+        assert value not in shown
+
+
+def test_events_are_counted_between_named_edges(
+    study: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.write_text(STUDY.replace("width = 100", "edges = [50, 217, 1000]"))
+    check(study, data)
+    shown = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()]
+    assert ["0 – 50", "9"] in rows
+    assert ["50 – 217", "28"] in rows
+    assert ["after 217", "<5"] in rows
+
+
+def test_no_interval_ends_with_a_patients_own_time(
+    study: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(data)
+    frame["days"] = [17] * 10 + [983] * 30
+    frame.to_csv(data, index=False)
+    for text in (STUDY, STUDY.replace("[grid]\nwidth = 100\n", "")):
+        study.write_text(text)
+        check(study, data)
+        shown = capsys.readouterr().out
+        assert "900 – 1000" in shown
+        assert "983" not in shown
+
+
+def test_too_few_patients_for_pieces_cut_by_their_events_are_told_with_the_policy(
+    study: Path, data: Path, tmp_path: Path
+) -> None:
+    """Forty events make four pieces, beside three columns: seven parameters."""
+    frame = pd.read_csv(data).assign(died=1, days=10 * np.arange(1, 41))
+    frame.to_csv(data, index=False)
+    study.write_text(STUDY.replace("[grid]\nwidth = 100\n", "[grid]\nhorizon = 1000\n"))
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[cohort]\nparameters_per_patient = 0.1\n")
+    with pytest.raises(RefusedError) as raised:
+        check(study, data, str(policy))
+    assert any(
+        "parameters_per_patient: found 7 parameters" in fault for fault in raised.value.faults
+    )

@@ -327,6 +327,39 @@ def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(files: Files, fedcox: Run) 
     assert sorted(path.name for path in files.run.iterdir()) == ["folds.jsonl"]
 
 
+@pytest.mark.parametrize(
+    "grid", ["", "[grid]\npieces = 4\n", "[grid]\nedges = [200, 500, 900]\n"]
+)
+def test_a_study_with_exact_time_is_evaluated_as_it_is(
+    files: Files, fedcox: Run, grid: str
+) -> None:
+    files.study.write_text(STUDY[: STUDY.index("[grid]")] + grid, encoding="utf-8")
+    given = words(files, "--folds", "2")
+    named = given.index("--schemes")
+    own = [*given[:named], *given[named + 2 :]]
+    ended = fedcox(*own)
+    assert ended.status == 0, ended.err
+    header, rows = read_results(files.run / "folds.jsonl")
+    assert header["schemes"] == ["POOL", "N-FL-EXACT", "PH-FL-NEWTON"]
+    assert header["recipe"]["link"] == "log"
+    indices = {row.scheme: row.c_index for row in rows if row.fold == 1}
+    assert indices["PH-FL-NEWTON"] == pytest.approx(indices["POOL"], abs=0.03)
+    assert fedcox(*own, "--resume").status == 0
+    beside = fedcox(*given, "--schemes", "PH-FL-NEWTON,DT-FL-NEWTON", "--overwrite")
+    assert beside.status == 0, beside.err
+    assert "DT-FL groups time" in " ".join(beside.out.split())
+
+
+def test_more_pieces_than_training_patients_have_events_is_told_with_the_result(
+    files: Files, fedcox: Run
+) -> None:
+    text = STUDY.replace("width = 100", "pieces = 30")
+    files.study.write_text(text, encoding="utf-8")
+    ended = fedcox(*words(files, "--schemes", "POOL,PH-FL-NEWTON", "--folds", "2"))
+    assert ended.status == 0, ended.err
+    assert "pieces = 30 is more than there are events" in " ".join(ended.out.split())
+
+
 # Bad input
 
 

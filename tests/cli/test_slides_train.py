@@ -206,6 +206,49 @@ def test_predictions_are_means_and_fall_with_time(
     assert not (tmp_path / "late.csv").exists()
 
 
+def test_without_a_width_time_is_exact_and_survival_known_at_any_time(
+    made: Folder, fedcox: Run, tmp_path: Path
+) -> None:
+    at = made.words.index("--width")
+    words, out = made.words[:at] + made.words[at + 2 :], tmp_path / "model"
+    assert fedcox(*words, "--out", out).status == 0
+    told = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    assert told["link"] == "log"
+    model = ("slides", "predict", out, made.simulated.manifest, "--features", made.reduced)
+    times = np.array([0.0, 123.4, 567.8, told["intervals"][-1]])
+    shown = [word for time in times for word in ("--at", str(time))]
+    assert fedcox(*model, *shown, "--out", tmp_path / "scores.csv").status == 0
+    bounds = np.append(0.0, told["intervals"])
+    hazard = np.exp([-np.inf if a is None else a for a in told["baseline"]])
+    lived = np.clip((times[:, None] - bounds[:-1]) / np.diff(bounds), 0.0, 1.0)
+    for row in rows(tmp_path / "scores.csv"):
+        expected = np.exp(-np.exp(float(row["patient_risk"])) * (lived @ hazard))
+        names = [f"survival_{time:g}" for time in times]
+        assert [float(row[name]) for name in names] == pytest.approx(expected, rel=1e-9)
+    late = fedcox(*model, "--at", str(times[-1] + 1), "--out", tmp_path / "late.csv")
+    assert late.status == 2
+    assert "follows patients up to" in late.err
+
+
+def test_grouped_time_needs_a_width_and_knows_its_interval_ends_alone(
+    made: Folder, fedcox: Run, tmp_path: Path
+) -> None:
+    at = made.words.index("--width")
+    without = fedcox(
+        *made.words[:at], *made.words[at + 2 :], "--link", "logit", "--out", tmp_path / "a"
+    )
+    assert without.status == 2
+    assert "width is not given" in without.err
+    out = tmp_path / "model"
+    assert fedcox(*made.words, "--link", "logit", "--out", out).status == 0
+    words = ("slides", "predict", out, made.simulated.manifest, "--features", made.reduced)
+    between = fedcox(*words, "--at", "450", "--out", tmp_path / "scores.csv")
+    assert between.status == 2
+    assert "ends of intervals alone" in between.err
+    assert not (tmp_path / "scores.csv").exists()
+    assert fedcox(*words, "--at", "600", "--out", tmp_path / "scores.csv").status == 0
+
+
 def test_features_of_another_reducer_are_refused(
     made: Folder, model: Path, fedcox: Run, tmp_path: Path
 ) -> None:

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from fedcox.analysis.study import Study
+from fedcox.analysis.study_tables import Grid, Model
 from fedcox.errors import RefusedError, SecureSumError
 from fedcox.evaluation.attacks.scene import Attack
 from fedcox.evaluation.attacks.suite import ATTACKS
 from fedcox.evaluation.audit import Audit, audit, rule_of
-from fedcox.evaluation.protection import Protection
+from fedcox.evaluation.protection import Protection, left_out
 from fedcox.federation.center import Center
 from fedcox.privacy.policy import Policy
 from fedcox.survival.cohort import Cohort, FloatArray
@@ -203,6 +204,7 @@ def noised(attacks: Sequence[Attack], *, secure_sums: bool = False, **solver: fl
             for number in range(next(iter(NOISED.values())).columns)
         },
         grid={"width": 0.5, "horizon": 2},
+        model={"link": "cloglog"},
         solver={"method": "private", "patients": 180, **solver},
         privacy={"secure_sums": secure_sums, "differential": {"epsilon": 3.0}},
     )
@@ -264,6 +266,15 @@ def test_what_a_study_cannot_have_is_left_out_with_the_reason() -> None:
     assert "3 centers" in result.left_out[Protection.BOTH]
     assert "privacy.differential" in result.left_out[Protection.NOISE]
     assert result.recovered(Protection.BOTH) == 0
+
+
+def test_with_every_event_time_there_are_no_secure_sums() -> None:
+    grouped = study(sparse_tail(60, 3, seed=0))
+    timed = grouped.model_copy(update={"grid": Grid(times="events")})
+    assert "every event time" in left_out(timed, 3)[Protection.BOTH]
+    exact = grouped.model_copy(update={"grid": Grid(), "model": Model(link="log")})
+    for each in (grouped, exact):
+        assert Protection.BOTH not in left_out(each, 3)
 
 
 def test_the_record_holds_counts_and_names_alone() -> None:

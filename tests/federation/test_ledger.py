@@ -27,9 +27,11 @@ P = COHORT.columns
 CENTERS = split(COHORT, np.arange(300) % 3, 3)
 
 
-def rows_of(solver: AbstractSolver, width: float | None = 25.0) -> tuple[Estimate, int, int]:
+def rows_of(
+    solver: AbstractSolver, width: float | None = 25.0, link: str = "logit"
+) -> tuple[Estimate, int, int]:
     """A fit, with its number of intervals and of fitted ones."""
-    plan = Plan(tuple("abcd"), LINKS["logit"], "include", width, None, 0.0, solver)
+    plan = Plan(tuple("abcd"), LINKS[link], "include", width, None, 0.0, solver)
     found = estimate(plan, InProcess.from_cohorts(CENTERS))
     setting = found.agreement.setting
     return found, setting.grid.intervals, setting.intervals
@@ -97,7 +99,8 @@ def test_every_row_of_a_fit_is_accounted_for(
         "covariate sums": (1 + 2 * P, 0),
         "longest follow-up": (1, 0),
         "covariate scatter": (square, P),
-        "interval counts": (1 + 2 * intervals, describing + 1),
+        # All patients, those after the horizon, their events; three numbers an interval.
+        "interval counts": (3 + 3 * intervals, describing + 1),
     }
     setting = describing + intervals + 3 * P + 2
     seen = set()
@@ -121,6 +124,27 @@ def test_every_row_of_a_fit_is_accounted_for(
     assert found.rounds == max(row.round for row in found.ledger)
     assert {row.round for row in found.ledger} == set(range(1, found.rounds + 1))
     assert {row.center for row in found.ledger} == set(CENTERS)
+
+
+@pytest.mark.parametrize("width", [25.0, None], ids=["width", "events"])
+def test_every_row_of_a_fit_on_pieces_is_accounted_for(width: float | None) -> None:
+    found, intervals, t = rows_of(Newton(), width, "log")
+    ties = 0 if width else intervals
+    setting = intervals + 1 + 1 + ties + intervals + 3 * P + 2  # bounds, unit, ties, flags, …
+    queries = []
+    for row in found.ledger:
+        if row.query == "interval counts":  # on cells that pieces are cut from
+            cells = row.numbers_down - 3
+            assert row.numbers_up == 3 + 3 * cells
+            assert cells >= intervals
+        elif row.round > 2:
+            assert row.numbers_up == 1 + t + P + curvature(row.query, t)
+            assert row.numbers_down == t + P + (setting if row.round == 3 else 0)
+        queries.append(row.query)
+    before = {"covariate sums", "longest follow-up", "recorded unit", "interval counts"}
+    assert before | {"covariate scatter", "hessian"} <= set(queries)
+    assert ("distinct event times" in queries) == (width is None)
+    assert found.rounds == max(row.round for row in found.ledger)
 
 
 def test_two_rounds_come_before_the_fit() -> None:

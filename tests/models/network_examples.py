@@ -23,11 +23,30 @@ from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LinkName
 from fedcox.survival.person_periods import stack
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeAtRisk, TimeGrid
+from tests.problems import READINGS
 
 COLUMNS, FEATURES = 3, 6
 GRID = TimeGrid.regular(25.0, 100.0)
-LINKS: tuple[LinkName, ...] = ("logit", "cloglog")
+GRIDS: dict[LinkName, AnyGrid] = {
+    "log": Pieces(np.array([0.0, 12.0, 30.0, 70.0, 100.0]), unit=1.0),
+    "cloglog": GRID,
+    "logit": GRID,
+}
+LINKS = tuple(GRIDS)
+#: A hazard constant within pieces has no reading of censored intervals.
+LINK_READINGS: list[tuple[LinkName, CensoredInterval]] = [
+    (link, reading)
+    for link, grid in GRIDS.items()
+    for reading in READINGS
+    if grid.grouped or reading == "include"
+]
+
+
+def placed(
+    cohort: Cohort, reading: CensoredInterval = "include", link: LinkName = "logit"
+) -> TimeAtRisk:
+    return GRIDS[link].at_risk(cohort.time, cohort.event, reading)
 
 
 def patients_with_slides(
@@ -113,17 +132,19 @@ def stacked(
     module = build(model.architecture).to(dtype)
     assign(module, theta)
     baseline = torch.tensor(alpha, dtype=dtype, requires_grad=True)
-    rows = stack(cohort, GRID, reading)
+    rows = stack(cohort, GRIDS[model.link], reading)
     scores, weights, repeats = [], [], []
     for place, patient in enumerate(rows.patient.tolist()):
         own = samples(model.architecture, module, cohort, patient, dtype)
         scores += [one() for one in own]
         share = 1 / len(own) if model.slide_weight == "patient" else 1.0
-        weights += [share * rows.weight[place]] * len(own)
+        weights += [share] * len(own)
         repeats += [place] * len(own)
     z = torch.stack(scores) + baseline[torch.tensor(rows.interval[repeats])]
-    happened = torch.tensor(rows.event[repeats], dtype=dtype)
-    loss = cell_losses(z, happened, model.link, model.event_weight)
+    happened, at_risk = (
+        torch.tensor(of_row[repeats], dtype=dtype) for of_row in (rows.event, rows.weight)
+    )
+    loss = cell_losses(z, happened, at_risk, model.link, model.event_weight)
     total = (torch.tensor(weights, dtype=dtype) * loss).sum()
     parameters = [parameter for _, parameter in trainable(module)]
     slopes = torch.autograd.grad(
@@ -154,16 +175,20 @@ def samples(
     return [lambda bag=bag: module(row, bag).reshape(()) for bag in bags]  # type: ignore[misc]
 
 
-def cell_losses(z: Tensor, happened: Tensor, link: LinkName, event_weight: float) -> Tensor:
+def cell_losses(
+    z: Tensor, happened: Tensor, at_risk: Tensor, link: LinkName, event_weight: float
+) -> Tensor:
     """Minus the log-likelihood of each row, as a textbook has it."""
+    if link == "log":  # Poisson's, with the time at risk as its exposure
+        return at_risk * z.exp() - event_weight * happened * z
     if link == "logit":
         weight = torch.tensor(event_weight, dtype=z.dtype)
-        return binary_cross_entropy_with_logits(
+        return at_risk * binary_cross_entropy_with_logits(
             z, happened, pos_weight=weight, reduction="none"
         )
     rate = z.exp()
     event = -torch.log(-torch.expm1(-rate))
-    return event_weight * happened * event + (1 - happened) * rate
+    return at_risk * (event_weight * happened * event + (1 - happened) * rate)
 
 
 def gap(found: FloatArray, wanted: FloatArray) -> float:

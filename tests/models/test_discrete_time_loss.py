@@ -20,41 +20,48 @@ from fedcox.models.placed_samples import PlacedSamples
 from fedcox.survival.link import LINKS as SURVIVAL_LINKS
 from fedcox.survival.link import LinkName
 from fedcox.survival.person_periods import PersonPeriods, stack
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
-from tests.models.network_examples import LINKS, assert_close, cell_losses
-from tests.problems import READINGS, simulated
+from fedcox.survival.time_grid import CensoredInterval
+from tests.models.network_examples import (
+    GRIDS,
+    LINK_READINGS,
+    LINKS,
+    assert_close,
+    cell_losses,
+    placed,
+)
+from tests.problems import simulated
 
 COHORT = simulated(60)
-GRID = TimeGrid.regular(20.0, 120.0)
-T = GRID.intervals
+T = GRIDS["log"].intervals
 
 
 def problem(
-    reading: CensoredInterval, seed: int = 0
+    link: LinkName, reading: CensoredInterval, seed: int = 0
 ) -> tuple[Tensor, Tensor, PlacedSamples, PersonPeriods]:
     rng = np.random.default_rng(seed)
     weight = rng.uniform(0.2, 1.5, COHORT.patients)
-    risk = GRID.at_risk(COHORT.time, COHORT.event, reading)
     phi = torch.tensor(rng.normal(size=COHORT.patients), requires_grad=True)
     alpha = torch.tensor(rng.normal(-1.0, 1.0, T), requires_grad=True)
-    rows = stack(COHORT, GRID, reading)
-    rows = PersonPeriods(
-        rows.patient, rows.interval, rows.event, rows.weight * weight[rows.patient]
-    )
-    return phi, alpha, PlacedSamples.of(risk, weight=weight), rows
+    rows = stack(COHORT, GRIDS[link], reading)
+    samples = PlacedSamples.of(placed(COHORT, reading, link), weight=weight)
+    return phi, alpha, samples, rows
 
 
 def stacked_loss(
-    phi: Tensor, alpha: Tensor, rows: PersonPeriods, link: LinkName, balance: float
+    phi: Tensor,
+    alpha: Tensor,
+    weight: Tensor,
+    rows: PersonPeriods,
+    link: LinkName,
+    balance: float,
 ) -> Tensor:
-    z = phi[torch.tensor(rows.patient)] + alpha[torch.tensor(rows.interval)]
-    happened = torch.tensor(rows.event, dtype=z.dtype)
-    costs = cell_losses(z, happened, link, balance)
-    return (torch.tensor(rows.weight, dtype=z.dtype) * costs).sum()
+    patient = torch.tensor(rows.patient)
+    z = phi[patient] + alpha[torch.tensor(rows.interval)]
+    happened, at_risk = (torch.tensor(own, dtype=z.dtype) for own in (rows.event, rows.weight))
+    return (weight[patient] * cell_losses(z, happened, at_risk, link, balance)).sum()
 
 
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize(("link", "reading"), LINK_READINGS)
 @pytest.mark.parametrize("balance", [1.0, 30.0])
 def test_loss_and_slopes_are_those_of_the_stacked_rows(
     link: LinkName,
@@ -63,45 +70,43 @@ def test_loss_and_slopes_are_those_of_the_stacked_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_CELLS", 7 * T)  # several blocks
-    phi, alpha, placed, rows = problem(reading)
-    wanted = stacked_loss(phi, alpha, rows, link, balance)
+    phi, alpha, samples, rows = problem(link, reading)
+    wanted = stacked_loss(phi, alpha, samples.weight, rows, link, balance)
     of_phi, of_alpha = torch.autograd.grad(wanted, [phi, alpha])
     found = loss_and_slopes(
-        phi.detach(), alpha.detach(), placed, link=link, event_weight=balance
+        phi.detach(), alpha.detach(), samples, link=link, event_weight=balance
     )
     assert_close(found.loss, wanted.detach(), rtol=1e-12, atol=0)
     assert_close(found.phi, of_phi, rtol=1e-10, atol=1e-12)
     assert_close(found.alpha, of_alpha, rtol=1e-10, atol=1e-12)
-    each = sample_slopes(phi, alpha, placed, link=link, event_weight=balance)
+    each = sample_slopes(phi, alpha, samples, link=link, event_weight=balance)
     assert_close(each.cost.sum(), wanted, rtol=1e-12, atol=0)
     assert_close(each.alpha.sum(1), of_phi, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("link", LINKS)
 def test_the_loss_as_a_tensor_goes_through_a_users_own_backward(link: LinkName) -> None:
-    phi, alpha, placed, rows = problem("half")
-    wanted = torch.autograd.grad(
-        (3 * stacked_loss(phi.tanh(), alpha, rows, link, 2.0)).square(), [phi, alpha]
-    )
-    loss = discrete_time_loss(phi.tanh(), alpha, placed, link=link, event_weight=2.0)
+    phi, alpha, samples, rows = problem(link, "half")
+    whole = stacked_loss(phi.tanh(), alpha, samples.weight, rows, link, 2.0)
+    wanted = torch.autograd.grad((3 * whole).square(), [phi, alpha])
+    loss = discrete_time_loss(phi.tanh(), alpha, samples, link=link, event_weight=2.0)
     torch.autograd.backward((3 * loss).square())
     for found, own in zip((phi.grad, alpha.grad), wanted, strict=True):
         assert found is not None
         assert_close(found, own, rtol=1e-10, atol=1e-8)
 
 
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize(("link", "reading"), LINK_READINGS)
 def test_some_stacked_rows_cost_what_they_cost_in_the_stack(
     link: LinkName, reading: CensoredInterval
 ) -> None:
-    phi, alpha, placed, rows = problem(reading)
+    phi, alpha, samples, rows = problem(link, reading)
     chosen = np.random.default_rng(0).integers(rows.patient.size, size=40)  # some twice
     some = PersonPeriods(*(getattr(rows, part)[chosen] for part in vars(rows)))
-    wanted = stacked_loss(phi, alpha, some, link, 5.0)
+    wanted = stacked_loss(phi, alpha, samples.weight, some, link, 5.0)
     slopes = torch.autograd.grad(wanted, [phi, alpha])
     cells = torch.tensor(some.patient), torch.tensor(some.interval)
-    found = cell_loss_and_slopes(phi, alpha, cells, placed, link=link, event_weight=5.0)
+    found = cell_loss_and_slopes(phi, alpha, cells, samples, link=link, event_weight=5.0)
     assert_close(found.loss, wanted, rtol=1e-12, atol=0)
     assert_close(found.phi, slopes[0], rtol=1e-10, atol=1e-12)
     assert_close(found.alpha, slopes[1], rtol=1e-10, atol=1e-12)
@@ -115,10 +120,10 @@ def test_extreme_scores_give_finite_loss_and_true_slopes(
     link: LinkName, dtype: torch.dtype, score: float, level: float
 ) -> None:
     """Against the numpy link of the linear model, in float64."""
-    placed = PlacedSamples(
-        torch.tensor([2, 2, 1]),
+    samples = PlacedSamples(
+        torch.tensor([1, 2, 1]),
         torch.tensor([True, False, False]),
-        torch.tensor([False, False, True]),
+        torch.tensor([0.0, 0.0, 0.5], dtype=torch.float64),
         torch.ones(3, dtype=torch.float64),
     )
     alpha = torch.full((3,), level, dtype=dtype)
@@ -136,8 +141,8 @@ def test_extreme_scores_give_finite_loss_and_true_slopes(
     )
     rounding = 2e-5 if dtype == torch.float32 else 1e-12
     for found in (
-        loss_and_slopes(phi, alpha, placed, link=link),
-        _from_samples(phi, alpha, placed, link),
+        loss_and_slopes(phi, alpha, samples, link=link),
+        _from_samples(phi, alpha, samples, link),
     ):
         assert float(found[0]) == pytest.approx(cost, rel=rounding, abs=1e-30)
         assert found[1].double().numpy() == pytest.approx(slopes, rel=rounding, abs=1e-15)
@@ -145,9 +150,9 @@ def test_extreme_scores_give_finite_loss_and_true_slopes(
 
 
 def _from_samples(
-    phi: Tensor, alpha: Tensor, placed: PlacedSamples, link: LinkName
+    phi: Tensor, alpha: Tensor, samples: PlacedSamples, link: LinkName
 ) -> tuple[Tensor, Tensor, Tensor]:
-    terms = sample_slopes(phi, alpha, placed, link=link)
+    terms = sample_slopes(phi, alpha, samples, link=link)
     return terms.cost.sum(), terms.alpha.sum(1), terms.alpha.sum(0)
 
 
@@ -155,16 +160,16 @@ def _from_samples(
 @given(z=st.floats(-600.0, 6.0))
 def test_the_cost_of_an_event_is_exact_over_its_whole_range(z: float) -> None:
     """cloglog: −log(1 − exp(−e^z)), against the link of the linear model."""
-    placed = PlacedSamples(
-        torch.tensor([1]),
+    samples = PlacedSamples(
+        torch.tensor([0]),
         torch.tensor([True]),
-        torch.tensor([False]),
+        torch.zeros(1, dtype=torch.float64),
         torch.ones(1, dtype=torch.float64),
     )
     found = loss_and_slopes(
         torch.tensor([z], dtype=torch.float64),
         torch.zeros(1, dtype=torch.float64),
-        placed,
+        samples,
         link="cloglog",
     )
     terms = SURVIVAL_LINKS["cloglog"].event(np.exp(np.array([z])))
@@ -172,17 +177,21 @@ def test_the_cost_of_an_event_is_exact_over_its_whole_range(z: float) -> None:
     assert float(found.phi[0]) == pytest.approx(terms.slope[0], rel=1e-11, abs=1e-15)
 
 
-def test_by_hand_three_patients_two_intervals() -> None:
-    """Logit, α = (0, log 3), phi = 0: hazards one half and three quarters."""
-    placed = PlacedSamples(
-        torch.tensor([1, 2, 2]),
+def by_hand(part: float) -> PlacedSamples:
+    """An event in the first interval, one in the second, and one of half weight who passes."""
+    return PlacedSamples(
+        torch.tensor([0, 1, 2]),
         torch.tensor([True, True, False]),
-        torch.tensor([False, False, False]),
+        torch.tensor([part, part, 0.0], dtype=torch.float64),
         torch.tensor([1.0, 1.0, 0.5], dtype=torch.float64),
     )
+
+
+def test_by_hand_three_patients_two_intervals() -> None:
+    """Logit, α = (0, log 3), phi = 0: hazards one half and three quarters."""
     alpha = torch.tensor([0.0, np.log(3.0)], dtype=torch.float64)
     found = loss_and_slopes(
-        torch.zeros(3, dtype=torch.float64), alpha, placed, link="logit", event_weight=2.0
+        torch.zeros(3, dtype=torch.float64), alpha, by_hand(0.0), link="logit", event_weight=2.0
     )
     first = 2 * np.log(2)
     second = np.log(2) + 2 * np.log(4 / 3)
@@ -190,3 +199,15 @@ def test_by_hand_three_patients_two_intervals() -> None:
     assert float(found.loss) == pytest.approx(first + second + third, rel=1e-14)
     assert found.phi.tolist() == pytest.approx([-1.0, 0.5 - 0.5, 0.25 + 0.375], abs=1e-15)
     assert found.alpha.tolist() == pytest.approx([-1 + 0.5 + 0.25, -0.5 + 0.375], abs=1e-15)
+
+
+def test_by_hand_three_patients_two_pieces() -> None:
+    """Log, α = (0, log 3), phi = 0: hazards of one and three; events half-way through."""
+    alpha = torch.tensor([0.0, np.log(3.0)], dtype=torch.float64)
+    found = loss_and_slopes(
+        torch.zeros(3, dtype=torch.float64), alpha, by_hand(0.5), link="log", event_weight=2.0
+    )
+    first, second, third = 0.5, 1 + 1.5 - 2 * np.log(3), 0.5 * (1 + 3)
+    assert float(found.loss) == pytest.approx(first + second + third, rel=1e-14)
+    assert found.phi.tolist() == pytest.approx([0.5 - 2, 2.5 - 2, 2.0], abs=1e-15)
+    assert found.alpha.tolist() == pytest.approx([0.5 + 1 + 0.5 - 2, 1.5 + 1.5 - 2], abs=1e-15)

@@ -13,7 +13,15 @@ from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
-from tests.models.network_examples import ARCHITECTURES, GRID, gap, patients_with_slides
+from fedcox.survival.link import LinkName
+from tests.models.network_examples import (
+    ARCHITECTURES,
+    GRID,
+    LINKS,
+    gap,
+    patients_with_slides,
+    placed,
+)
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -41,12 +49,16 @@ def many_tiles(features: int) -> Cohort:
 
 
 def found(
-    architecture: AbstractArchitecture, cohort: Cohort, precision: Precision, device: str
+    architecture: AbstractArchitecture,
+    cohort: Cohort,
+    precision: Precision,
+    device: str,
+    link: LinkName = "cloglog",
 ) -> tuple[FloatArray, float]:
     model = NeuralModel(
-        architecture, "cloglog", GRID.intervals, 3.0, precision=precision, device=device
+        architecture, link, GRID.intervals, 3.0, precision=precision, device=device
     )
-    patients = model.lay_out(cohort, GRID.at_risk(cohort.time, cohort.event, "half"))
+    patients = model.lay_out(cohort, placed(cohort, "half", link))
     rows = np.array([1, 4, 4, 7, 2, 0])
     reply = model.gradient(
         start(architecture, 0), np.linspace(-2.0, -1.0, GRID.intervals), patients, rows
@@ -60,15 +72,19 @@ def found(
 @pytest.mark.parametrize(
     ("precision", "tolerance"), [("float64", 1e-12), ("float32", 1e-5), ("bfloat16", 0.01)]
 )
+@pytest.mark.parametrize("link", LINKS)
 def test_the_slide_model_has_the_gradient_of_the_processor_in_float64(
-    architecture: TileScorer | TileScorerWithTable, precision: Precision, tolerance: float
+    architecture: TileScorer | TileScorerWithTable,
+    precision: Precision,
+    tolerance: float,
+    link: LinkName,
 ) -> None:
     cohort = many_tiles(architecture.features)
-    wanted, loss = found(architecture, cohort, "float64", "cpu")
-    gradient, own_loss = found(architecture, cohort, precision, "cuda")
+    wanted, loss = found(architecture, cohort, "float64", "cpu", link)
+    gradient, own_loss = found(architecture, cohort, precision, "cuda", link)
     assert gap(gradient, wanted) <= tolerance
     assert own_loss == pytest.approx(loss, rel=tolerance)
-    assert np.array_equal(found(architecture, cohort, precision, "cuda")[0], gradient)
+    assert np.array_equal(found(architecture, cohort, precision, "cuda", link)[0], gradient)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -89,10 +105,10 @@ def test_slides_that_do_not_fit_are_brought_there_a_batch_at_a_time(
         TileScorer(64, 32), "logit", GRID.intervals, precision=precision, device="cuda"
     )
     theta, alpha = start(model.architecture, 0), np.full(GRID.intervals, -1.0)
-    placed = GRID.at_risk(cohort.time, cohort.event, "include")
+    at_risk = placed(cohort)
     resident, brought = (
         NetworkPatients.of(
-            cohort, placed, None, inputs="bags", device="cuda", resident_bytes=most
+            cohort, at_risk, None, inputs="bags", device="cuda", resident_bytes=most
         )
         for most in (2**30, 0)
     )

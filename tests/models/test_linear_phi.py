@@ -13,10 +13,10 @@ from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LinkName
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
-from tests.models.network_examples import LINKS
-from tests.problems import READINGS, simulated
-from tests.stacked_glm import binomial_glm, by_width, design
+from fedcox.survival.time_grid import CensoredInterval, Pieces, TimeGrid
+from tests.models.network_examples import GRIDS, placed
+from tests.problems import LINK_NAMES, READINGS, simulated
+from tests.stacked_glm import binomial_glm, by_pieces, by_width, design, poisson_glm
 
 COHORT = simulated(150)
 WIDTH, HORIZON = 25.0, 100.0
@@ -42,9 +42,9 @@ def trained(
     event_weight: float = 1.0,
 ) -> tuple[FloatArray, FloatArray]:
     """θ and α where the gradient over all patients vanishes."""
-    grid = TimeGrid.regular(WIDTH, HORIZON)
+    grid = GRIDS[link]
     model = NeuralModel(architecture, link, grid.intervals, event_weight, precision="float64")
-    patients = model.lay_out(cohort, grid.at_risk(cohort.time, cohort.event, reading))
+    patients = model.lay_out(cohort, placed(cohort, reading, link))
 
     def loss(point: FloatArray) -> tuple[float, FloatArray]:
         found = model.gradient(point[:3], point[3:], patients)
@@ -62,7 +62,7 @@ def trained(
     return end.x[:3], end.x[3:]
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", LINK_NAMES)
 @pytest.mark.parametrize("reading", READINGS)
 def test_a_linear_network_reaches_the_optimum_of_statsmodels(
     link: LinkName, reading: CensoredInterval
@@ -76,7 +76,23 @@ def test_a_linear_network_reaches_the_optimum_of_statsmodels(
     assert alpha[wanted.informative] == pytest.approx(wanted.alpha, abs=1e-6)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("event_weight", [1.0, 6.0])
+def test_with_exact_time_it_reaches_the_optimum_of_statsmodels(event_weight: float) -> None:
+    pieces = GRIDS["log"]
+    assert isinstance(pieces, Pieces)
+    rows = by_pieces(
+        COHORT.time.tolist(), COHORT.event.tolist(), pieces.bounds.tolist(), unit=1.0
+    )
+    wanted = poisson_glm(rows, COHORT.covariates, event_weight)
+    theta, alpha = trained(Perceptron(3, ()), COHORT, "log", "include", event_weight)
+    assert np.concatenate([alpha, theta]) == pytest.approx(wanted, abs=1e-6)
+    # Weighted events move the baseline and nothing else.
+    plain = poisson_glm(rows, COHORT.covariates)
+    plain[: alpha.size] += np.log(event_weight)
+    assert np.concatenate([alpha, theta]) == pytest.approx(plain, abs=1e-6)
+
+
+@pytest.mark.parametrize("link", LINK_NAMES)
 def test_balanced_it_reaches_the_optimum_with_weighted_events(link: LinkName) -> None:
     rows = by_width(
         COHORT.time.tolist(), COHORT.event.tolist(), WIDTH, "include", horizon=HORIZON

@@ -19,7 +19,7 @@ from fedcox.models.architecture import (
 from fedcox.models.flat_parameters import size, start
 from fedcox.models.network_choices import Precision
 from fedcox.models.network_patients import NetworkPatients
-from fedcox.models.neural import NeuralModel
+from fedcox.models.neural import NetworkSum, NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.link import LinkName
@@ -29,19 +29,16 @@ from tests.models.network_examples import (
     COLUMNS,
     FEATURES,
     GRID,
+    LINK_READINGS,
     LINKS,
     gap,
     patients_with_slides,
+    placed,
     samples,
     stacked,
 )
-from tests.problems import READINGS
 
 TOLERANCE: dict[Precision, float] = {"float32": 1e-6, "float64": 1e-10}
-
-
-def placed(cohort: Cohort, reading: CensoredInterval = "include") -> TimeAtRisk:
-    return GRID.at_risk(cohort.time, cohort.event, reading)
 
 
 def weights(model: NeuralModel, seed: int = 3) -> tuple[FloatArray, FloatArray]:
@@ -51,10 +48,14 @@ def weights(model: NeuralModel, seed: int = 3) -> tuple[FloatArray, FloatArray]:
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize(
-    ("precision", "reading"),
-    [*(("float64", reading) for reading in READINGS), ("float32", "half")],
+    ("link", "reading", "precision"),
+    [
+        *((*chosen, "float64") for chosen in LINK_READINGS),
+        ("log", "include", "float32"),
+        ("cloglog", "half", "float32"),
+        ("logit", "half", "float32"),
+    ],
 )
 @pytest.mark.parametrize(("balance", "share"), [(1.0, "slide"), (7.5, "patient")])
 def test_phi_once_has_the_loss_and_gradients_of_the_stack(
@@ -75,7 +76,7 @@ def test_phi_once_has_the_loss_and_gradients_of_the_stack(
         precision,
     )
     theta, alpha = weights(model)
-    patients = model.lay_out(cohort, placed(cohort, reading))
+    patients = model.lay_out(cohort, placed(cohort, reading, link))
     found = model.gradient(theta, alpha, patients)
     wanted = stacked(model, theta, alpha, cohort, reading)
     tolerance = TOLERANCE[precision]
@@ -91,7 +92,7 @@ def test_gradients_of_single_patients_are_those_of_autograd(name: str, link: Lin
     cohort = patients_with_slides(6)
     model = NeuralModel(ARCHITECTURES[name], link, GRID.intervals, 3.0, precision="float64")
     theta, alpha = weights(model)
-    patients = model.lay_out(cohort, placed(cohort, "half"))
+    patients = model.lay_out(cohort, placed(cohort, "half", link))
     rows = np.array([4, 0, 5, 4, 2])
     found = np.concatenate(list(model.patient_gradients(theta, alpha, patients, rows)))
     assert found.shape == (rows.size, theta.size + alpha.size)
@@ -120,7 +121,8 @@ def test_the_gradient_of_a_patient_has_the_same_bits_whoever_else_is_there(
     )
     event = rng.random(many) < 0.5
     cohort = Cohort(rng.normal(size=(many, 3)), np.ones(many), event, bags=Bags(slides, 32))
-    at_risk = TimeAtRisk(rng.integers(0, intervals, many), event, np.zeros(many))
+    part = rng.uniform(size=many) if link == "log" else np.zeros(many)
+    at_risk = TimeAtRisk(rng.integers(0, intervals, many), event, part)
     model = NeuralModel(architecture, link, intervals, event_weight=3.7)
     theta, alpha = start(architecture, 1), rng.normal(-3.0, 0.5, intervals)
     patients = model.lay_out(cohort, at_risk)
@@ -164,17 +166,21 @@ def test_blocks_of_single_patients_stay_true_when_other_weights_were_used_in_bet
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("link", ["log", "cloglog"])
 @settings(deadline=None, max_examples=4)
 @given(center=st.lists(st.integers(0, 2), min_size=14, max_size=14))
 def test_any_split_over_centers_sums_to_the_pooled_gradient(
-    name: str, center: list[int]
+    name: str, link: LinkName, center: list[int]
 ) -> None:
     cohort = patients_with_slides()
-    model = NeuralModel(ARCHITECTURES[name], "cloglog", GRID.intervals, 2.0)
+    model = NeuralModel(ARCHITECTURES[name], link, GRID.intervals, 2.0)
     theta, alpha = weights(model)
-    whole = model.gradient(theta, alpha, model.lay_out(cohort, placed(cohort)))
-    parts = [cohort.take(np.array(center) == k) for k in range(3)]
-    own = [model.gradient(theta, alpha, model.lay_out(part, placed(part))) for part in parts]
+
+    def gradient(of: Cohort) -> NetworkSum:
+        return model.gradient(theta, alpha, model.lay_out(of, placed(of, link=link)))
+
+    whole = gradient(cohort)
+    own = [gradient(cohort.take(np.array(center) == k)) for k in range(3)]
     total = own[0] + own[1] + own[2]
     # Slides go one by one and are summed in float64; rows of a table share a product.
     tolerance = 1e-6 if ARCHITECTURES[name].inputs == "table" else 1e-12
@@ -203,15 +209,14 @@ def test_a_patient_drawn_twice_counts_twice(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["perceptron", "tile scorer", "own, of bags"])
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize(("link", "reading"), LINK_READINGS)
 def test_all_cells_together_are_the_whole_loss_and_others_add_nothing(
     name: str, link: LinkName, reading: CensoredInterval
 ) -> None:
     cohort = patients_with_slides()
     model = NeuralModel(ARCHITECTURES[name], link, GRID.intervals, 4.0, precision="float64")
     theta, alpha = weights(model)
-    patients = model.lay_out(cohort, placed(cohort, reading))
+    patients = model.lay_out(cohort, placed(cohort, reading, link))
     rng = np.random.default_rng(1)
     cells = rng.permutation(cohort.patients * GRID.intervals)  # those not at risk among them
     rows, intervals = np.divmod(cells, GRID.intervals)

@@ -31,6 +31,7 @@ from fedcox.survival.time_grid import CensoredInterval
 from tests.network_examples import (
     GRID,
     PATIENTS,
+    PIECES,
     Kind,
     network_setting,
     patients,
@@ -38,7 +39,7 @@ from tests.network_examples import (
     uneven,
 )
 from tests.problems import READINGS
-from tests.stacked_glm import by_width
+from tests.stacked_glm import by_pieces, by_width
 
 
 def problem(kind: Kind = "bags", seed: int = 3, **choices: Any) -> NetworkProblem:
@@ -65,10 +66,11 @@ def descended(asked: NetworkProblem, rate: float, steps: int) -> tuple[FloatArra
 @pytest.mark.parametrize(
     ("kind", "masked"), [("table", False), ("bags", False), ("both", False), ("both", True)]
 )
+@pytest.mark.parametrize("link", ["log", "cloglog"])
 def test_averaging_of_one_step_on_everybody_is_gradient_descent(
-    kind: Kind, masked: bool
+    kind: Kind, masked: bool, link: str
 ) -> None:
-    asked = problem(kind)
+    asked = problem(kind, link=link)
     solver = NetworkAveraging(rounds=8, batch_size=None, learning_rate=0.1, descent="sgd")
     centers: Federation = Masked.around(federation()) if masked else federation()
     found = solver.minimise(centers, asked)
@@ -98,11 +100,12 @@ def test_a_batch_of_everybody_is_asked_without_a_batch() -> None:
     assert len(found.epochs) == 3
 
 
+@pytest.mark.parametrize("link", ["log", "cloglog"])
 @pytest.mark.parametrize("batching", ["patients", "rows"])
-def test_training_lowers_the_loss_and_tells_every_step(batching: Any) -> None:
+def test_training_lowers_the_loss_and_tells_every_step(batching: Any, link: str) -> None:
     told: list[NetworkStep | EpochLoss] = []
     solver = NetworkAdam(epochs=12, learning_rate=0.02, batching=batching)
-    asked = problem()
+    asked = problem(link=link)
     found = solver.minimise(federation(), asked, told.append)
     assert found.epochs[-1].loss < 0.9 * found.epochs[0].loss
     steps = [step for step in told if isinstance(step, NetworkStep)]
@@ -115,6 +118,20 @@ def test_training_lowers_the_loss_and_tells_every_step(batching: Any) -> None:
     assert np.mean([step.loss for step in steps[-4:]]) == pytest.approx(
         found.epochs[-1].loss, rel=0.5
     )
+
+
+@pytest.mark.parametrize("batching", ["patients", "rows"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_every_split_and_secure_sums_take_the_path_of_the_pooled_patients(
+    batching: Any, masked: bool
+) -> None:
+    asked = problem("both", link="log")
+    solver = NetworkAdam(epochs=2, batching=batching, learning_rate=0.02, validation=0.2)
+    pooled = solver.minimise(InProcess.from_cohorts({"all": patients()}), asked)
+    found = solver.minimise(Masked.around(federation()) if masked else federation(), asked)
+    tolerance = 1e-6 if masked else 1e-9
+    np.testing.assert_allclose(found.theta, pooled.theta, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found.alpha, pooled.alpha, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("solver", [NetworkAdam, NetworkAveraging])
@@ -178,6 +195,18 @@ def test_a_training_that_leaves_all_bounds_says_so() -> None:
 def test_a_solver_that_cannot_be_is_refused(make: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_a_refitted_baseline_of_pieces_has_as_many_events_as_were_seen() -> None:
+    asked = problem("bags", link="log", event_weight=20.0)
+    cohort = patients()
+    rows = by_pieces(cohort.time.tolist(), cohort.event.tolist(), PIECES.bounds.tolist(), 1.0)
+    risk = np.exp(asked.setting.risk(cohort, asked.theta))[rows.patient]
+    at_risk = np.bincount(rows.interval, rows.weight * risk)
+    wanted = np.log(np.bincount(rows.interval, rows.event) / at_risk)
+    for start in (asked.alpha, asked.alpha - 6.0, asked.alpha + 4.0):
+        alpha = refitted_baseline(federation(), asked.setting, asked.theta, start)
+        np.testing.assert_allclose(alpha, wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize("link", ["cloglog", "logit"])
@@ -257,8 +286,9 @@ class _NextToNoNoise(PrivateNetwork):
         return GaussianRelease(1e-9, self.clip, 1.0, self.steps, fewest_centers)
 
 
-def test_without_noise_and_clipping_a_private_training_is_gradient_descent() -> None:
-    asked = problem("both")
+@pytest.mark.parametrize("link", ["log", "cloglog"])
+def test_without_noise_and_clipping_a_private_training_is_gradient_descent(link: str) -> None:
+    asked = problem("both", link=link)
     solver = _NextToNoNoise(PATIENTS, 1.0, 1e-4, steps=6, clip=1e3, learning_rate=0.2)
     noised = [
         replace(center, noise=NoisedReplies("study", 1e-4)) for center in federation().centers

@@ -25,8 +25,8 @@ from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeGrid
-from tests.problems import LINK_NAMES, simulated, split
+from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
+from tests.problems import simulated, split
 
 DELTA = 1e-5
 NEXT_TO_NOTHING = 1e-6  # as a noise multiplier
@@ -53,7 +53,8 @@ def public_setting(
     columns = cohort.columns
     scaling = Scaling(np.arange(columns), np.zeros(columns), np.full(columns, spread))
     active = np.ones(grid.intervals, dtype=np.bool_)
-    return Setting(grid, active, "include", LINKS[link], scaling)
+    own: AnyGrid = grid if LINKS[link].grouped else Pieces(np.append(0.0, grid.edges), 1.0)
+    return Setting(own, active, "include", LINKS[link], scaling)
 
 
 def pooled(cohort: Cohort, grid: TimeGrid, link: str = "cloglog") -> FloatArray:
@@ -72,7 +73,7 @@ def c_index(cohort: Cohort, coefficients: FloatArray) -> float:
 
 
 @pytest.mark.filterwarnings("ignore::fedcox.errors.FedcoxWarning")
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", LINKS)
 def test_without_noise_and_clipping_it_ends_at_the_optimum(link: str) -> None:
     cohort, grid = simulated(600, 3, seed=2), TimeGrid.regular(30.0, 180.0)
     descent = PrivateDescent(patients=600, steps=400, clip=50.0, standardise=False)

@@ -18,7 +18,7 @@ from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver, Step
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.link import LINKS
-from tests.problems import LINK_NAMES, simulated, untied
+from tests.problems import simulated, untied
 
 SOLVERS: dict[str, tuple[AbstractSolver, float]] = {
     "newton": (Newton(), 1e-8),
@@ -80,7 +80,7 @@ def solved(problem: str, solver: str, link: str) -> Estimate:
     return estimate(plan, InProcess.from_cohorts({"all": cohort}))
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize(
     ("solver", "problem"),
     [
@@ -104,7 +104,7 @@ def test_every_solver_reaches_newtons_optimum(solver: str, problem: str, link: s
     assert not found.solution.separated.any()
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_newtons_optimum_has_no_slope(problem: str, link: str) -> None:
     found = solved(problem, "newton", link)
@@ -115,32 +115,32 @@ def test_newtons_optimum_has_no_slope(problem: str, link: str) -> None:
     assert found.solution.loss <= min(step.loss for step in steps) + 1e-9
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", LINKS)
 def test_newton_needs_at_most_seven_rounds_on_lung(link: str) -> None:
     found = solved("lung", "newton", link)
     assert found.rounds <= 7
     assert found.rounds - 2 <= 6  # two rounds of agreement come first
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("scaling", ["diagonal", "block"])
 def test_lbfgs_needs_at_most_twenty_rounds_on_lung(link: str, scaling: str) -> None:
     assert solved("lung", f"lbfgs by the {scaling}", link).rounds <= 20
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_newton_needs_few_rounds_on_every_problem(problem: str, link: str) -> None:
     assert solved(problem, "newton", link).rounds <= 11
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", LINKS)
 def test_one_block_sent_once_saves_rounds_where_columns_are_correlated(link: str) -> None:
     diagonal = solved("correlated columns", "lbfgs by the diagonal", link).rounds
     assert solved("correlated columns", "lbfgs by the block", link).rounds < diagonal
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "adam"])
 def test_the_loss_falls_with_every_step(solver: str, problem: str, link: str) -> None:
@@ -170,7 +170,7 @@ def test_a_solver_cut_short_gives_information_all_the_same(solver: AbstractSolve
     assert np.isfinite(found.log_likelihood)
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", LINKS)
 def test_standard_errors_have_their_digits_where_the_likelihood_is_skewed(link: str) -> None:
     """One event in a group of fifty: the information changes fast near the optimum."""
     for seed in range(12):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -72,16 +73,15 @@ def policy_faults(
 def _parameters(study: Study, cohort: Cohort) -> int:
     """Of the model on this file alone; with other centers' patients it has no fewer.
 
-    Zero where nobody can know it yet: where intervals follow from all centers' events, or
-    replies are seen in sums alone.
+    Pieces are cut as between hospitals. Zero where nobody can know it yet, since replies are
+    seen in sums alone.
     """
-    grid, privacy = study.grid, study.privacy
+    privacy = study.privacy
     if privacy.secure_sums or privacy.differential is not None:
         return 0
-    if grid.width is None and grid.times is None:
-        return 0
+    plan = replace(Plan.of(study), few_pieces=True)
     try:
-        alone = agree(Plan.of(study), InProcess([Center("alone", cohort)]))
+        alone = agree(plan, InProcess([Center("alone", cohort)]))
     except InputError:  # nothing to fit, as without an event
         return 0
     return alone.setting.intervals + alone.setting.columns

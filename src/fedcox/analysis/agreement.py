@@ -237,21 +237,21 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
 
 def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]:
     """Where replies are seen: one round for the sums and all that the study leaves open."""
-    at_events = _at_events(plan, federation)
+    at_events, alone = _at_events(plan, federation), _alone(plan, federation)
     questions: list[AbstractQuery[Any]] = [CovariateSums()]
     if at_events:
         questions.append(EventTimes(np.inf if plan.horizon is None else plan.horizon))
     if plan.horizon is None and plan.edges is None:
         questions.append(LongestFollowUp())
     if plan.resolution is None:
-        questions.append(RecordedUnit() if federation.in_one_process else FractionalTimes())
+        questions.append(RecordedUnit() if alone else FractionalTimes())
     sums, *replies = federation.ask_together(questions)
     check_patients(sums)
     unit = plan.resolution
     if unit is None:
         answer = replies.pop()
-        unit = 1.0 if not federation.in_one_process and answer == 0 else None
-        if federation.in_one_process:
+        unit = 1.0 if not alone and answer == 0 else None
+        if alone:
             unit = _unit(answer, replies[0] if at_events else None)
     horizon = float(plan.horizon or (plan.edges or (0.0,))[-1] or replies.pop())
     if not at_events:
@@ -331,12 +331,17 @@ def _cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: b
     return _Cells.of(bounds, unit, at_events=True)
 
 
+def _alone(plan: Plan, federation: Federation) -> bool:
+    """Whether nothing must be hidden, and nothing be cut as between hospitals."""
+    return federation.in_one_process and not plan.few_pieces
+
+
 def _at_events(plan: Plan, federation: Federation) -> bool:
     """Whether cells end at the event times, which are asked for."""
     if plan.every_event:
         return True
     named = plan.width is not None or plan.edges is not None
-    return not named and federation.in_one_process
+    return not named and _alone(plan, federation)
 
 
 def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> tuple[int, int]:
@@ -355,7 +360,7 @@ def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> t
                 ],
             )
         return plan.pieces, 1
-    if federation.in_one_process and not plan.few_pieces:
+    if _alone(plan, federation):
         return _MOST_PIECES, 1
     return _MOST_BETWEEN, _FEWEST_EVENTS
 

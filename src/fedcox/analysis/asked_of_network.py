@@ -12,7 +12,6 @@ from fedcox.analysis.asked import question_words
 from fedcox.analysis.network_plan import NetworkPlan
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_averaging import NetworkAveraging
-from fedcox.survival.link import LINKS
 
 
 def asked_by_training(plan: NetworkPlan, *, secure_sums: bool = False) -> dict[str, str]:
@@ -30,12 +29,12 @@ def _openly(plan: NetworkPlan, secure_sums: bool) -> Iterator[str]:
     yield "covariate sums"
     if plan.horizon is None:
         yield "last interval" if secure_sums else "longest follow-up"
-    if not LINKS[plan.link].grouped:
+    if not plan.grouped:
         yield "fractional times"
     yield from ("interval counts", "covariate scatter")
     yield from _solver(plan)
     yield "baseline diagonal"
-    if plan.balanced:
+    if plan.weighs_events:
         yield from ("baseline hessian", "baseline gradient", "baseline information")
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+
+import numpy as np
 
 from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.study import Study
 from fedcox.data.cohort_file import read_table
 from fedcox.data.encoding import LoadedCohort, cohort_from_frame
 from fedcox.data.overview import CohortOverview, overview
+from fedcox.data.wording import SMALL_CELL
 from fedcox.errors import RefusedError
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.event_pieces import named_bounds, nice_step
+from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
+
+#: Round stretches of time that events are counted in, where the study names no intervals.
+_STRETCHES = 10
 
 
 def check_file(study: Study, path: str | Path, policy: str | None = None) -> CohortOverview:
@@ -28,13 +36,20 @@ def check_file(study: Study, path: str | Path, policy: str | None = None) -> Coh
     return overview(frame, study.schema, loaded, _grid(study, loaded))
 
 
-def _grid(study: Study, loaded: LoadedCohort) -> TimeGrid | None:
+def _grid(study: Study, loaded: LoadedCohort) -> AnyGrid | None:
     """The study's intervals, as far as this hospital alone can know them.
 
-    With `times = "events"` an interval would be one patient's event: there is nothing to show.
+    Where pieces are cut by all centers' events, round stretches of time. With `times =
+    "events"` an interval would be one patient's event: there is nothing to show.
     """
-    if study.grid.width is None:
+    grid = study.grid
+    if grid.times is not None:
         return None
-    last = float(loaded.cohort.time.max())
-    horizon = study.grid.horizon or max(last, study.grid.width)
-    return TimeGrid.regular(study.grid.width, horizon)
+    named = named_bounds(grid.edges, None, 0.0)
+    if named is not None:
+        return Pieces(named)
+    # Whole intervals up to the last few patients: no end of one is somebody's time.
+    time = np.sort(loaded.cohort.time)
+    last = grid.horizon or float(time[-SMALL_CELL:][0]) or 1.0
+    width = grid.width or nice_step(last, _STRETCHES)
+    return TimeGrid.regular(width, grid.horizon or width * math.ceil(last / width))

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcox.data.wording import counted, listed
-from fedcox.errors import StudyError
 from fedcox.federation.ledger import LedgerRow
-from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.cohort import FloatArray
 from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
 from fedcox.survival.survival_curve import (
     CurveError,
     PiecewiseHazard,
+    places_of_ends,
     quantile_time,
     survival,
 )
@@ -273,10 +273,11 @@ class FittedStudy:
         log_risk = self._log_risk(x)
         if self.grouped:
             curves = survival(self._alpha(), log_risk, link=LINKS[self.link])
-            return curves if times is None else curves[:, self._ends_at(times)]
+            if times is None:
+                return curves
+            return curves[:, places_of_ends(self.interval_ends, times, link=self.link)]
         at = self.interval_ends if times is None else np.asarray(times, dtype=np.float64)
-        with np.errstate(over="ignore"):
-            return np.asarray(np.exp(-self._hazard.cumulative(at) * np.exp(log_risk)[:, None]))
+        return self._hazard.survival(log_risk, at)
 
     def survival_band(
         self, x: FloatArray, times: ArrayLike | None = None
@@ -363,22 +364,6 @@ class FittedStudy:
     def _hazard(self) -> PiecewiseHazard:
         hazard = np.array([row.hazard for row in self.baseline], dtype=np.float64)
         return PiecewiseHazard(np.append(0.0, self.interval_ends), hazard)
-
-    def _ends_at(self, times: ArrayLike) -> IntArray:
-        """Which interval ends these times are; others are not known in grouped time."""
-        ends, at = self.interval_ends, np.asarray(times, dtype=np.float64)
-        place = np.minimum(np.searchsorted(ends, at * (1.0 - 1e-9)), ends.size - 1)
-        others = ~np.isclose(ends[place], at, rtol=1e-9, atol=0.0)
-        if others.any():
-            raise StudyError(
-                f'The link "{self.link}" groups time: survival is known at the ends of '
-                "intervals alone.",
-                [
-                    f"{int(others.sum())} of the times asked for are none; see interval_ends. "
-                    'A fit with link = "log" knows survival at any time.'
-                ],
-            )
-        return place
 
     def _alpha(self) -> FloatArray:
         return np.array([_extended_alpha(row) for row in self.baseline], dtype=np.float64)

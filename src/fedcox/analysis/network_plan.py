@@ -21,12 +21,16 @@ from fedcox.survival.time_grid import CensoredInterval
 class NetworkPlan:
     """Network, time grid, weights and solver.
 
-    `width` is that of the intervals, in the unit of time. Without it the hazard is constant
-    within `pieces` cut where the events are: as many as have ten events each, 48 at most, if
-    no number is given. `horizon` None is agreed on by asking. With `balanced` cells with the
-    event weigh as much as all others together, by counts of patients over all centers.
-    `slide_weight` "slide" counts every slide once, "patient" every patient. `device` is where
-    centers in this process compute.
+    With the link "log" the hazard is constant within pieces and time at risk is exact: pieces
+    of one `width`, in the unit of time, or so many `pieces` cut where the events are; with
+    neither as many as have ten events each, 48 at most. "cloglog" and "logit" group time into
+    intervals of one `width`, and only they have a `reading` of intervals in which a patient is
+    censored. `horizon` None is agreed on by asking.
+
+    With `balanced` cells with the event weigh as much as all others together, by counts of
+    patients over all centers; with the link "log" that would move the baseline and nothing
+    else, so it is not done. `slide_weight` "slide" counts every slide once, "patient" every
+    patient. `device` is where centers in this process compute.
 
     Under noise (`solver` a PrivateNetwork) nothing may be asked beforehand: the horizon must be
     given, and for tables the public `ranges` of the columns, low and high of each.
@@ -47,7 +51,7 @@ class NetworkPlan:
     pieces: int | None = None
 
     def __post_init__(self) -> None:
-        faults = [*self._unknown(), *self._sizes()]
+        faults = [*self._unknown(), *self._time(), *self._sizes()]
         if self.private is not None:
             faults += self._not_under_noise()
         elif self.ranges is not None:
@@ -59,6 +63,16 @@ class NetworkPlan:
     def private(self) -> PrivateNetwork | None:
         """The solver, if it is one under noise."""
         return self.solver if isinstance(self.solver, PrivateNetwork) else None
+
+    @property
+    def grouped(self) -> bool:
+        """Whether time is grouped."""
+        return LINKS[self.link].grouped
+
+    @property
+    def weighs_events(self) -> bool:
+        """Whether events count more than once."""
+        return self.balanced and self.grouped
 
     def _unknown(self) -> Iterator[str]:
         if not isinstance(self.architecture, AbstractArchitecture):
@@ -75,23 +89,28 @@ class NetworkPlan:
             if getattr(self, name) not in allowed:
                 yield f"{name} is {getattr(self, name)!r}; it must be {' or '.join(allowed)}."
 
-    def _sizes(self) -> Iterator[str]:
-        if self.width is None and LINKS.get(self.link, LINKS["log"]).grouped:
+    def _time(self) -> Iterator[str]:
+        link = LINKS.get(self.link)
+        if link is not None and link.grouped and self.width is None:
             yield f"width is not given; the link {self.link!r} groups time and needs it."
+        if link is not None and not link.grouped and self.reading != "include":
+            yield f"reading is {self.reading!r}; the link {self.link!r} has none: leave it out."
         if self.width is not None and not (is_number(self.width) and self.width > 0):
             yield f"width is {self.width!r}; it must be a number above 0, in the unit of time."
         if self.pieces is not None and (
             not isinstance(self.pieces, Integral) or self.pieces < 1 or self.width is not None
         ):
             yield (
-                f"pieces is {self.pieces!r}; it must be a whole number above 0, and goes "
-                "without a width."
+                f"pieces is {self.pieces!r}; it must be a whole number above 0, with the link "
+                "'log' and without a width."
             )
         if self.horizon is not None and not (is_number(self.horizon) and self.horizon > 0):
             yield (
                 f"horizon is {self.horizon!r}; it must be a number above 0, in the unit of "
                 "time."
             )
+
+    def _sizes(self) -> Iterator[str]:
         if not isinstance(self.seed, Integral) or self.seed < 0:
             yield f"seed is {self.seed!r}; it must be a whole number, not below 0."
         if any(not low < high for low, high in self.ranges or ()):

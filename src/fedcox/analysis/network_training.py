@@ -138,7 +138,7 @@ def _agreed(plan: NetworkPlan, federation: Federation) -> _Agreed:
     timing, counts = agreement.setting, agreement.counts
     at_risk, events = counts.at_risk[timing.active], counts.events[timing.active]
     weight = 1.0
-    if plan.balanced:
+    if plan.weighs_events:
         weight = float((at_risk - events).sum() / events.sum())
     setting = _setting(plan, timing, weight)
     # The hazards that weighted counts of events give.
@@ -196,7 +196,8 @@ def _problem(plan: NetworkPlan, agreed: _Agreed) -> NetworkProblem:
     cells = None
     if counts is not None:
         patients = counts.patients
-        cells = float(counts.at_risk[setting.timing.active].sum())
+        rows = counts.cells(grouped=setting.timing.link.grouped)
+        cells = float(rows[setting.timing.active].sum())
     return NetworkProblem(
         setting, setting.started(plan.seed), agreed.alpha, patients, cells, plan.seed
     )

@@ -21,7 +21,7 @@ class SlideNetworkChoice:
     """
 
     hidden: int
-    width: float
+    width: float | None
     horizon: float | None
     link: LinkName
     balanced: bool | None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from fedcox.analysis.slide_model import SlideModel
 from fedcox.analysis.tile_scores import check_mean
 from fedcox.analysis.trained_network import PatientScore
@@ -14,8 +12,6 @@ from fedcox.errors import InputError
 from fedcox.models.network_choices import of_scores
 from fedcox.slides.manifest import ManifestRow, SlideManifest
 from fedcox.slides.opened_bag import OpenedBag
-from fedcox.survival.cohort import FloatArray
-from fedcox.survival.step_function import steps_reached
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +36,8 @@ def predictions(
     scores = network.slide_scores(cohort)
     risk = network.risk(cohort, patient_score).tolist()
     times = list(dict.fromkeys(at))
-    survival = _survival(model, network.survival(cohort, patient_score), times).tolist()
+    _check_times(times, float(network.edges[-1]))
+    survival = network.survival(cohort, patient_score, times).tolist()
     names = [f"survival_{time:g}" for time in times]
     lines = [
         {
@@ -76,14 +73,10 @@ def _checked_tiles(model: SlideModel, slide_id: str, bag: OpenedBag, score: floa
     return tiles.size
 
 
-def _survival(model: SlideModel, curves: FloatArray, at: list[float]) -> FloatArray:
-    """Survival steps at interval ends: the value at the last one reached, one before that."""
-    edges = model.network.edges
-    beyond = [time for time in at if not 0 <= time <= edges[-1]]
+def _check_times(at: list[float], horizon: float) -> None:
+    beyond = [time for time in at if not 0 <= time <= horizon * (1 + 1e-9)]
     if beyond:
         raise InputError(
-            f"The model follows patients up to {edges[-1]:g}.",
+            f"The model follows patients up to {horizon:g}.",
             [f"--at {time:g} is outside." for time in beyond],
         )
-    values = np.column_stack([np.ones(len(curves)), curves])
-    return np.asarray(values[:, steps_reached(edges, np.array(at, dtype=np.float64))])

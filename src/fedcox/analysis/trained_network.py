@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedcox.analysis.fitted import Guarantee, Notice
 from fedcox.errors import InputError
@@ -17,7 +18,8 @@ from fedcox.models.architecture import AbstractArchitecture
 from fedcox.solvers.network_solver import EpochLoss
 from fedcox.survival.bags import Bags, SlideFeatures, TileFeatures
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.survival_curve import survival
+from fedcox.survival.survival_curve import PiecewiseHazard, places_of_ends, survival
+from fedcox.survival.time_grid import Pieces
 
 PatientScore = Literal["mean", "max", "concat"]
 
@@ -47,12 +49,13 @@ class TrainingRecord:
 class TrainedNetwork:
     """The network's weights `theta`, and `alpha`, the baseline of every interval of the grid.
 
-    The baseline is fitted without label weights, so curves are those of the patients; but under
-    noise, where it is what training left. It is −inf where nobody had the event, +inf where
-    everyone at risk had. What the network gives is multiplied by `slope`, so that risks and
-    scores are those of the curves: it is one, but where label weights took that meaning from
-    them. `record` is None for a network that was read from a file;
-    `facts` are JSON values that go with it there and back.
+    With the link "log" exp(α) is the hazard summed over a whole piece. The baseline is fitted
+    without label weights, so curves are those of the patients; but under noise, where it is
+    what training left. It is −inf where nobody had the event, +inf where everyone at risk had.
+    What the network gives is multiplied by `slope`, so that risks and scores are those of the
+    curves: it is one, but where label weights took that meaning from them. `record` is None
+    for a network that was read from a file; `facts` are JSON values that go with it there and
+    back.
     """
 
     setting: NetworkSetting
@@ -68,12 +71,12 @@ class TrainedNetwork:
 
     @property
     def link(self) -> str:
-        """The link's name: "cloglog" or "logit"."""
+        """The link's name: "log", "cloglog" or "logit"."""
         return self.setting.timing.link.name
 
     @property
     def edges(self) -> FloatArray:
-        """Where the intervals end: (intervals,), in the unit of time."""
+        """Where the pieces or intervals end: (intervals,), in the unit of time."""
         return self.setting.timing.grid.edges
 
     def on(self, device: str) -> TrainedNetwork:
@@ -137,10 +140,26 @@ class TrainedNetwork:
         of_slides = np.max if patient_score == "max" else np.mean
         return np.array([float(of_slides(own)) for own in self.slide_scores(cohort)])
 
-    def survival(self, cohort: Cohort, patient_score: PatientScore = "mean") -> FloatArray:
-        """The chance to be free of the event at each of `edges`: (patients, intervals)."""
-        risk = self.risk(cohort, patient_score)
-        return survival(self.alpha, risk, link=self.setting.timing.link)
+    def survival(
+        self,
+        cohort: Cohort,
+        patient_score: PatientScore = "mean",
+        times: ArrayLike | None = None,
+    ) -> FloatArray:
+        """The chance to be free of the event at `times`, or at each of `edges`.
+
+        (patients, times). With the link "log" it follows the model between the edges and is NaN
+        beyond the horizon; the other links group time, and know it at the edges alone.
+        """
+        risk, grid = self.risk(cohort, patient_score), self.setting.timing.grid
+        if isinstance(grid, Pieces):
+            baseline = PiecewiseHazard(grid.bounds, np.exp(self.alpha) / grid.widths)
+            at = grid.edges if times is None else np.asarray(times, dtype=np.float64)
+            return baseline.survival(risk, at)
+        curves = survival(self.alpha, risk, link=self.setting.timing.link)
+        if times is None:
+            return curves
+        return curves[:, places_of_ends(grid.edges, times, link=self.link)]
 
 
 @dataclass(frozen=True, eq=False)

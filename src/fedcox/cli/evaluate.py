@@ -29,9 +29,11 @@ Without = Annotated[
     typer.Option(metavar="CENTER", help="Leave this center out of it all; repeat."),
 ]
 Schemes = Annotated[
-    str,
+    str | None,
     typer.Option(
-        metavar="NAMES", help="Schemes to compare, with commas; a wrong name lists them."
+        metavar="NAMES",
+        help="Schemes to compare, with commas; a wrong name lists them. Default: POOL, "
+        "N-FL-EXACT and the study's own model, PH-FL-NEWTON or DT-FL-NEWTON.",
     ),
 ]
 Folds = Annotated[
@@ -54,7 +56,7 @@ def evaluate(
     center_column: CenterColumn = None,
     center: CenterFiles = None,
     without: Without = None,
-    schemes: Schemes = "POOL, N-FL-EXACT, DT-FL-NEWTON",
+    schemes: Schemes = None,
     folds: Folds = None,
     left_out: LeftOut = False,
     runs: Annotated[int, typer.Option(min=1, help="Repeat with this many seeds.")] = 1,
@@ -85,12 +87,14 @@ def evaluate(
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
         from fedcox.analysis.study import Study
         from fedcox.evaluation.evaluation_folder import begin_folder, check_evaluation_folder
-        from fedcox.evaluation.study_experiment import study_experiment
+        from fedcox.evaluation.study_experiment import study_experiment, usual_schemes
         from fedcox.reports.evaluation_run import write_evaluation
 
         files = given_files(data, center_column, center or [])
         check_evaluation_folder(out, overwrite=overwrite, resume=resume)
-        plan, names = Study.read(study), [name.strip() for name in schemes.split(",")]
+        plan = Study.read(study)
+        names = usual_schemes(plan) if schemes is None else schemes.split(",")
+        names = [name.strip() for name in names]
         federation, told = _read(plan, files, center_column, names)
         experiment = study_experiment(
             plan,

@@ -16,7 +16,7 @@ from fedcox.data.encoding import LoadedCohort
 from fedcox.data.faults import TableFaults
 from fedcox.data.schema import CategoryColumn, CohortSchema
 from fedcox.data.wording import SMALL_CELL
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import AnyGrid
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class CohortOverview:
 
 
 def overview(
-    frame: pd.DataFrame, schema: CohortSchema, loaded: LoadedCohort, grid: TimeGrid | None
+    frame: pd.DataFrame, schema: CohortSchema, loaded: LoadedCohort, grid: AnyGrid | None
 ) -> CohortOverview:
     """Count a checked table; without a grid nothing is said about when events happened."""
     cohort = loaded.cohort
@@ -85,7 +85,7 @@ def _columns(frame: pd.DataFrame, schema: CohortSchema) -> tuple[ColumnOverview,
     return tuple(overviews)
 
 
-def _intervals(loaded: LoadedCohort, grid: TimeGrid) -> tuple[IntervalEvents, ...]:
+def _intervals(loaded: LoadedCohort, grid: AnyGrid) -> tuple[IntervalEvents, ...]:
     """Events per interval; the sparse tail is one entry, so that its end says nothing."""
     cohort = loaded.cohort
     placed = grid.at_risk(cohort.time, cohort.event, "include")

@@ -38,6 +38,7 @@ from fedcox.federation.setting import Setting
 from fedcox.privacy.noise import SystemRandomness
 from fedcox.privacy.policy import Policy
 from fedcox.survival.cohort import Cohort
+from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import TimeGrid
 
 #: A center whose patients are spread wider than the others' may count β as longer than it is.
@@ -129,6 +130,7 @@ def audit(
     `policies` are the centers' own; the default limits stand for those without one. Secure
     sums need three centers, and differential privacy a study that asks for it.
     """
+    _check_grouped(study)
     given = {center.name: (policies or {}).get(center.name, Policy()) for center in centers}
     found: dict[str, dict[Protection, Outcome]] = {attack.name: {} for attack in attacks}
     without = left_out(study, len(centers))
@@ -154,6 +156,19 @@ def audit(
         ),
         noise,
     )
+
+
+def _check_grouped(study: Study) -> None:
+    link = study.model.link
+    if not LINKS[link].grouped:
+        raise InputError(
+            f'The attacks are written for grouped time, and this study has link = "{link}".',
+            [
+                'To audit its patients and policies, name link = "cloglog" in [model] and a '
+                "width in [grid], such as 30: time is grouped then, and what is sent by "
+                "interval can be attacked."
+            ],
+        )
 
 
 def _outcome(attack: Attack, scene: Scene, truth: Patients, stopped: str | None) -> Outcome:

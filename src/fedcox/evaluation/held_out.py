@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import CohortError, FedcoxWarning
+from fedcox.errors import CohortError, FedcoxWarning, InputError, StudyError
 from fedcox.evaluation.folds import TestSet
 from fedcox.evaluation.problem import renumbered
 from fedcox.evaluation.scheme import AbstractScheme, Recipe, RiskModel, Trained
@@ -48,8 +48,8 @@ def judge(
 ) -> Judgement:
     """Train on everybody outside the test set, and compare the risks of those inside.
 
-    Patients that cannot be trained on or compared – no event among them, say – are no error
-    here: the index is None and the notes say why.
+    Patients that cannot be trained on or compared – no event among them, say, or fewer than
+    the study has pieces – are no error here: the index is None and the notes say why.
     """
     federation = training_federation(cohorts, test_set, horizon=recipe.horizon)
     tested = held_out_patients(cohorts, test_set)
@@ -127,7 +127,7 @@ def _trained(
         warnings.simplefilter("always", FedcoxWarning)
         try:
             trained = scheme.train(federation, recipe, seed)
-        except CohortError as error:
+        except (CohortError, StudyError) as error:
             trained = Trained((), notes=(_told(error),))
     seconds = perf_counter() - start
     heard = [str(one.message) for one in caught if issubclass(one.category, FedcoxWarning)]
@@ -137,7 +137,7 @@ def _trained(
     return replace(trained, notes=tuple(dict.fromkeys([*trained.notes, *heard]))), seconds
 
 
-def _told(error: CohortError) -> str:
+def _told(error: InputError) -> str:
     return " ".join([error.subject, *error.faults])
 
 

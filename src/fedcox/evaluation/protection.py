@@ -43,8 +43,8 @@ def left_out(study: Study, centers: int) -> dict[Protection, str]:
     if centers < FEWEST_CENTERS:
         reason = f"secure sums need {FEWEST_CENTERS} centers and there are {centers}"
         reasons |= dict.fromkeys((Protection.SECURE_SUMS, Protection.BOTH), reason)
-    elif study.grid.width is None:
-        reason = "secure sums need intervals of a width"
+    elif study.grid.times is not None:
+        reason = "every event time would have to be asked for, and secure sums show none"
         reasons |= dict.fromkeys((Protection.SECURE_SUMS, Protection.BOTH), reason)
     if study.privacy.differential is None:
         reasons[Protection.NOISE] = "the study has no [privacy.differential]"

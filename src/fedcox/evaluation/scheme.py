@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 from fedcox.engines.in_process import InProcess
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.linear_predictor import linear_predictor
-from fedcox.survival.link import LinkName
+from fedcox.survival.link import LINKS, AbstractLink, LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
 Ties = Literal["breslow", "efron"]
@@ -22,11 +22,13 @@ Ties = Literal["breslow", "efron"]
 class Recipe:
     """What the schemes of one comparison share; the numbers are the paper's, section 6.1.
 
-    `width` None stands for every distinct event time; nobody learns from follow-up after
-    `horizon`. Batches are drawn with replacement over
-    all patients: `batch_size` patients for Cox's loss, `cell_batch_size` stacked rows – cells
-    of patient and interval – for the discrete-time model. `balanced` weights events by the
-    ratio of cells without to cells with an event, over all centers.
+    Grouped time has intervals of one `width`; None stands for every distinct event time. Pieces
+    have that width too, or `edges`, or end at `every_event`, or there are so many `pieces`;
+    with none of these they are cut where the events are, in times recorded in units of
+    `resolution`. Nobody learns from follow-up after `horizon`. Batches are drawn with
+    replacement over all patients: `batch_size` patients for Cox's loss, `cell_batch_size`
+    stacked rows – cells of patient and interval – for hazard models. `balanced` weights events
+    of grouped time by the ratio of cells without to cells with an event, over all centers.
     """
 
     width: float | None = None
@@ -41,6 +43,25 @@ class Recipe:
     batch_size: int = 100
     cell_batches: int = 5000
     cell_batch_size: int = 100
+    edges: tuple[float, ...] | None = None
+    pieces: int | None = None
+    every_event: bool = False
+    resolution: float | None = None
+
+    def link_of(self, *, grouped: bool) -> AbstractLink:
+        """The link if it is of this kind, else the one that stands for the kind."""
+        own = LINKS[self.link]
+        return own if own.grouped == grouped else LINKS["logit" if grouped else "log"]
+
+    def notes_on(self, link: AbstractLink) -> tuple[str, ...]:
+        """What to know where grouped time was not asked for."""
+        if not link.grouped or LINKS[self.link].grouped:
+            return ()
+        at = "every distinct event time" if self.width is None else f"width {self.width:g}"
+        return (
+            f'DT-FL groups time ({at}, link "{link.name}"), which the link of the study does '
+            "not.",
+        )
 
 
 class RiskModel(Protocol):

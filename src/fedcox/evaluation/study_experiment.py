@@ -15,17 +15,29 @@ from fedcox.evaluation.problem import FixedPatients
 from fedcox.evaluation.scheme import Recipe
 from fedcox.evaluation.scheme_choice import scheme_faults, schemes_named
 from fedcox.evaluation.schemes import SCHEMES
+from fedcox.survival.link import LINKS
 
 
 def recipe_of(study: Study) -> Recipe:
     """Grid, link, reading of censored intervals and ridge; all else as in the paper."""
+    grid = study.grid
     return Recipe(
-        width=study.grid.width,
-        horizon=study.grid.horizon,
+        width=grid.width,
+        horizon=grid.horizon if grid.edges is None else grid.edges[-1],
         link=study.model.link,
         censored_interval=study.model.censored_interval,
         ridge=study.model.ridge,
+        edges=grid.edges,
+        pieces=grid.pieces,
+        every_event=grid.times is not None,
+        resolution=study.outcome.resolution,
     )
+
+
+def usual_schemes(study: Study) -> list[str]:
+    """Compared if nobody names any: Cox's model, pooled and naive, and the study's own."""
+    own = "DT-FL-NEWTON" if LINKS[study.model.link].grouped else "PH-FL-NEWTON"
+    return ["POOL", "N-FL-EXACT", own]
 
 
 def study_experiment(

@@ -57,6 +57,7 @@ def _told(training: SlideTraining, record: TrainingRecord) -> dict[str, Any]:
         "centers": list(record.centers),
         "patients": record.patients,
         "events": record.events,
+        "link": network.link,
         "intervals": [finite(edge) for edge in network.edges.tolist()],
         "baseline": [finite(value) for value in network.alpha.tolist()],
         "epochs": [

@@ -26,7 +26,7 @@ _STOPS = np.array(
 )
 
 #: A tile's score is on the scale of the linear predictor, which each link reads its own way.
-SCORE_NAMES = {"logit": "log hazard odds", "cloglog": "log hazard"}
+SCORE_NAMES = {"log": "log hazard", "cloglog": "log hazard", "logit": "log hazard odds"}
 
 
 def colours_at(place: FloatArray) -> Colours:

@@ -31,8 +31,9 @@ from fedcox.survival.derivatives import Detail
 
 #: Decrement that counts as the optimum, as for Adam.
 _CLOSE = 1e-4
-#: A loss this many times the first one: the learning rate is too large.
-_TOO_FAR = 2.0
+#: A loss above the first one by as much as that is, or by one for each event, which counts
+#: where a loss may be below zero: the learning rate is too large.
+_TOO_FAR = 1.0
 
 LocalDescent = Literal["scaled", "sgd", "adam"]
 
@@ -94,15 +95,16 @@ class FederatedAveraging(AbstractSolver):
         """The mean after the last round, without asking how good it is."""
         training = self._training(federation, problem)
         best = here = TrainedPoint(problem.alpha, problem.beta)
-        first = least = np.inf
+        most = least = np.inf
         slowed = 1.0
         for number in range(1, self.rounds + 1):
             rate = slowed * cooled(self.rate, number, self.rounds)
             ends = federation.ask(LocalSteps(training, *here, rate, number))
             loss = ends.loss + 0.5 * float(problem.ridge @ here.beta**2)
             watch(Step(loss, None))
-            first = loss if number == 1 else first
-            if not loss <= _TOO_FAR * first:
+            if number == 1:
+                most = loss + _TOO_FAR * max(abs(loss), problem.events)
+            if not loss <= most:
                 here, slowed = best, 0.5 * slowed
                 continue
             if loss < least:

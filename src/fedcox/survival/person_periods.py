@@ -37,7 +37,8 @@ def stack(cohort: Cohort, grid: AnyGrid, reading: CensoredInterval) -> PersonPer
     patient = np.repeat(np.arange(cohort.patients), rows)
     first = np.cumsum(rows) - rows
     interval = np.arange(patient.size) - np.repeat(first, rows)
-    last = interval == np.repeat(rows, rows) - 1
-    event = last & risk.event[patient]
-    weight = np.where(last & (risk.part > 0)[patient], risk.part[patient], 1.0)
+    leaving = interval == risk.passed[patient]
+    event = leaving & risk.event[patient]
+    whole = event & grid.grouped  # of a piece, the time lived through
+    weight = np.where(leaving & ~whole, risk.part[patient], 1.0)
     return PersonPeriods(patient, interval, event, weight)

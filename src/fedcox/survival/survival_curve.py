@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcox.survival.cohort import FloatArray
+from fedcox.errors import StudyError
+from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.link import AbstractLink
 
 
@@ -46,6 +47,11 @@ class PiecewiseHazard:
         horizon = self.bounds[-1] * (1.0 + 1e-9)
         inside = np.interp(times, self.bounds, self.steps)
         return np.where(times <= horizon, inside, np.nan)
+
+    def survival(self, log_risk: FloatArray, times: FloatArray) -> FloatArray:
+        """S at each time for each log risk: (patients, times); NaN beyond the horizon."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(-self.cumulative(times) * np.exp(log_risk)[:, None]))
 
     def time_at(self, cumulative: FloatArray) -> FloatArray:
         """When the cumulative hazard comes to this; NaN where that is beyond the horizon."""
@@ -164,6 +170,23 @@ def survival(alpha: FloatArray, log_risk: FloatArray, *, link: AbstractLink) -> 
     """
     curve: FloatArray = np.exp(-cumulative_hazard(alpha, log_risk, link=link))
     return curve
+
+
+def places_of_ends(ends: FloatArray, times: ArrayLike, *, link: str) -> IntArray:
+    """Which of the interval `ends` these times are; grouped time knows survival at no other."""
+    at = np.asarray(times, dtype=np.float64)
+    place = np.minimum(np.searchsorted(ends, at * (1.0 - 1e-9)), ends.size - 1)
+    others = ~np.isclose(ends[place], at, rtol=1e-9, atol=0.0)
+    if others.any():
+        raise StudyError(
+            f'The link "{link}" groups time: survival is known at the ends of intervals alone.',
+            [
+                f"{int(others.sum())} of the times asked for are none of the {ends.size} ends "
+                f'from {ends[0]:g} to {ends[-1]:g}. A model with link = "log" knows survival '
+                "at any time."
+            ],
+        )
+    return place
 
 
 def quantile_time(

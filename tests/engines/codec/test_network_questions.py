@@ -187,10 +187,13 @@ def test_a_wrong_reply_is_not_used(name: str, spoil: Any, words: str) -> None:
         NetworkAveraging(rounds=2, batch_size=20, validation=0.2),
     ],
 )
-def test_a_training_over_bytes_is_the_training_at_home_to_the_last_bit(solver: Any) -> None:
+@pytest.mark.parametrize("changed", [{}, {"width": 25.0, "link": "logit", "balanced": True}])
+def test_a_training_over_bytes_is_the_training_at_home_to_the_last_bit(
+    solver: Any, changed: dict[str, Any]
+) -> None:
     pooled = simulated(200, COLUMNS, seed=8)
     cohorts = split(pooled, np.arange(200) % 7 % 3, 4)  # unequal, and one of nobody
-    plan = NetworkPlan(Perceptron(COLUMNS, (4,)), width=25.0, solver=solver, balanced=True)
+    plan = NetworkPlan(Perceptron(COLUMNS, (4,)), solver=solver, **changed)
     found = train_network(plan, OverBytes.of(cohorts))
     expected = train_network(plan, InProcess.from_cohorts(cohorts))
     assert found.theta.tobytes() == expected.theta.tobytes()

@@ -1,9 +1,10 @@
-"""MINI, N-FL, DT-FL, its exact optimum, and FEDAVG as schemes."""
+"""MINI, N-FL, DT-FL, PH-FL, their exact optima, and FEDAVG as schemes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,20 +16,31 @@ from fedcox.data.center_split import Split, split_cohort
 from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError
+from fedcox.evaluation.hazard_model import HazardModel
 from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
 from fedcox.evaluation.schemes import SCHEMES
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.link import LinkName
+from fedcox.survival.link import LINKS, LinkName
+from fedcox.survival.time_grid import Pieces
 from tests.problems import READINGS, simulated, split
-from tests.stacked_glm import binomial_glm, by_event_times, by_width, design, informative
+from tests.stacked_glm import (
+    binomial_glm,
+    by_event_times,
+    by_pieces,
+    by_width,
+    design,
+    informative,
+    poisson_glm,
+)
 
 COHORT = simulated(300, 3, seed=31, unit=20.0)
 ONE = InProcess.from_cohorts({"all": COHORT})
 CENTER = np.random.default_rng(1).choice(4, 300, p=[0.6, 0.3, 0.1, 0.0])  # the last is empty
 THREE = InProcess.from_cohorts(split(COHORT, CENTER, 4))
 QUICK = Recipe(width=5.0, batches=300, cell_batches=300, learning_rate=0.01)
-TRAINED = ("MINI", "N-FL", "DT-FL", "DT-FL-NEWTON", "FEDAVG")
+EXACT = ("DT-FL-NEWTON", "PH-FL-NEWTON")
+TRAINED = ("MINI", "N-FL", "DT-FL", "PH-FL", *EXACT, "FEDAVG")
 
 
 def trained(
@@ -59,10 +71,10 @@ def test_the_seed_decides_what_is_drawn_and_nothing_else_does(name: str) -> None
     first, again = coefficients(trained(name)), coefficients(trained(name))
     np.testing.assert_array_equal(first, again)
     other = coefficients(trained(name, seed=1))
-    assert np.array_equal(first, other) == (name in {"DT-FL-NEWTON", "FEDAVG"})
+    assert np.array_equal(first, other) == (name in {*EXACT, "FEDAVG"})
 
 
-@pytest.mark.parametrize("name", ["MINI", "DT-FL", "DT-FL-NEWTON"])
+@pytest.mark.parametrize("name", ["MINI", "DT-FL", "PH-FL", *EXACT])
 def test_how_patients_are_split_does_not_matter(name: str) -> None:
     found, pooled = trained(name), trained(name, ONE)
     np.testing.assert_allclose(coefficients(found), coefficients(pooled), rtol=1e-8, atol=1e-10)
@@ -98,6 +110,52 @@ def test_newtons_optimum_is_a_binomial_regression_on_the_stack(
         found = trained("DT-FL-NEWTON", recipe=recipe)
         np.testing.assert_allclose(coefficients(found), expected, atol=1e-7)
         assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"width": 5.0}, {"edges": (2.0, 9.0, 15.0, 40.0)}, {"pieces": 7}, {}],
+    ids=["width", "edges", "pieces", "nothing named"],
+)
+@pytest.mark.parametrize("balanced", [False, True])
+def test_the_optimum_on_pieces_is_a_poisson_regression_on_the_split_rows(
+    changed: dict[str, Any], balanced: bool
+) -> None:
+    recipe = Recipe(balanced=balanced, **changed)
+    setting = HazardModel.agreed(THREE, recipe, LINKS["log"], every_column=False).setting
+    assert isinstance(setting.grid, Pieces)
+    assert setting.grid.unit == 1.0
+    assert setting.intervals <= COHORT.event.sum() / 5
+    time, event = COHORT.time.tolist(), COHORT.event.tolist()
+    rows = by_pieces(time, event, setting.grid.bounds.tolist(), unit=1.0)
+    expected = poisson_glm(rows.within(setting.active), COHORT.covariates)[-3:]
+    found = trained("PH-FL-NEWTON", recipe=recipe)
+    np.testing.assert_allclose(coefficients(found), expected, atol=1e-8)
+    assert found.notes == ()
+    long = replace(recipe, cell_batches=3000, cell_batch_size=1000, learning_rate=0.003)
+    np.testing.assert_allclose(coefficients(trained("PH-FL", recipe=long)), expected, atol=0.05)
+
+
+def test_with_a_piece_for_every_event_time_the_optimum_is_that_of_coxs_model() -> None:
+    found = trained("PH-FL-NEWTON", recipe=Recipe(every_event=True))
+    np.testing.assert_allclose(coefficients(found), coefficients(trained("POOL")), atol=0.01)
+
+
+@pytest.mark.parametrize("width", [5.0, None])
+def test_discrete_time_beside_exact_time_is_the_papers(width: float | None) -> None:
+    recipe = replace(QUICK, width=width)
+    for name in ("DT-FL", "DT-FL-NEWTON"):
+        beside = trained(name, recipe=replace(recipe, link="log"))
+        (note,) = beside.notes
+        assert 'link "logit"' in note
+        own = trained(name, recipe=recipe)
+        np.testing.assert_array_equal(coefficients(beside), coefficients(own))
+        assert own.notes == ()
+    for name in ("PH-FL", "PH-FL-NEWTON"):
+        np.testing.assert_array_equal(
+            coefficients(trained(name, recipe=recipe)),
+            coefficients(trained(name, recipe=replace(recipe, link="log"))),
+        )
 
 
 def test_balanced_events_weigh_the_ratio_of_all_centers() -> None:
@@ -148,13 +206,17 @@ def test_a_ridge_is_on_the_covariates_as_given() -> None:
         np.testing.assert_allclose(found * [1, 10, 1], expected * [1, 10, 1], atol=0.06)
 
 
-def test_federated_averaging_in_one_center_is_the_exact_optimum() -> None:
-    found, exact = trained("FEDAVG", ONE), trained("DT-FL-NEWTON", ONE)
+@pytest.mark.parametrize(("link", "name"), [("logit", EXACT[0]), ("log", EXACT[1])])
+def test_federated_averaging_in_one_center_is_the_exact_optimum(
+    link: LinkName, name: str
+) -> None:
+    recipe = replace(QUICK, link=link)
+    found, exact = trained("FEDAVG", ONE, recipe), trained(name, ONE, recipe)
     np.testing.assert_allclose(coefficients(found), coefficients(exact), atol=1e-4)
 
 
 def test_messages_are_counted() -> None:
-    for name in ("N-FL", "DT-FL"):
+    for name in ("N-FL", "DT-FL", "PH-FL"):
         found = trained(name)
         assert found.rounds == 2 + 300  # to agree, and one for each batch
         assert found.bytes_up > 0
@@ -178,7 +240,7 @@ def test_constant_and_repeated_columns_and_gaps_do_no_harm(name: str) -> None:
     assert model.coefficients[4] == 0.0
     assert np.isfinite(model.risk(table)).all()
     twins = model.coefficients[[2, 3]]
-    if name == "DT-FL-NEWTON":  # without a ridge only one of them has an optimum
+    if name in EXACT:  # without a ridge only one of them has an optimum
         assert twins[1] == 0.0
     else:
         assert twins[0] == pytest.approx(twins[1])
@@ -202,7 +264,7 @@ def indices(kind: Split) -> dict[str, float]:
         {f"center {k}": training.take(center == k) for k in range(5)}
     )
     found = {}
-    for name in ("POOL", "MINI", "N-FL", "DT-FL"):
+    for name in ("POOL", "MINI", "N-FL", "DT-FL", "PH-FL", "PH-FL-NEWTON"):
         (model,) = trained(name, federation, recipe).models
         index = concordance_index(test.time, test.event, model.risk(test.covariates)).index
         assert index is not None
@@ -218,4 +280,5 @@ def test_split_at_random_all_schemes_are_alike() -> None:
 def test_split_by_time_naive_learning_fails_and_discrete_time_does_not_notice() -> None:
     uniform, by_time = indices("uniform"), indices("time")
     assert by_time["N-FL"] < uniform["N-FL"] - 0.1
-    assert by_time["DT-FL"] == pytest.approx(uniform["DT-FL"], abs=1e-3)
+    for name in ("DT-FL", "PH-FL", "PH-FL-NEWTON"):
+        assert by_time[name] == pytest.approx(uniform[name], abs=1e-3)

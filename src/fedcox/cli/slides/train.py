@@ -27,9 +27,9 @@ def train(
     time: option.TimeColumn = "time",
     event: option.EventColumn = "event",
     event_value: option.EventValue = None,
-    width: option.Width = 30.0,
+    width: option.Width = None,
     horizon: option.Horizon = None,
-    link: option.Link = "logit",
+    link: option.Link = "log",
     balanced: option.Balanced = None,
     solver: option.Solver = "adam",
     epochs: option.Epochs = 25,
@@ -56,8 +56,9 @@ def train(
 ) -> None:
     """Train the paper's slide model over all centers and write MODEL/.
 
-    Tiles are scored by a small network and averaged; the discrete-time model ties the score to
-    survival. Every center replies with sums over its own patients: the training is the same as
+    Tiles are scored by a small network and averaged; a hazard that is constant within pieces of
+    time, or the paper's grouped time (--link logit --width 30), ties the score to survival.
+    Every center replies with sums over its own patients: the training is the same as
     if the slides lay in one place. MODEL holds network.safetensors, training.json and
     ledger.jsonl (what left each center).
 

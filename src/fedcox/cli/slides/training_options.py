@@ -22,19 +22,27 @@ EventValue = Annotated[
     typer.Option(metavar="VALUE", help="What stands for the event. Default: 1, true, yes."),
 ]
 Width = Annotated[
-    float, typer.Option(metavar="Q", help="Width of the intervals, in the unit of time.")
+    float | None,
+    typer.Option(
+        metavar="Q",
+        help="Width of the intervals, in the unit of time. Default with --link log: pieces "
+        "where the events are. cloglog, logit and --epsilon need one.",
+    ),
 ]
 Horizon = Annotated[
     float | None,
     typer.Option(metavar="TIME", help="End of follow-up. Default: the centers agree on one."),
 ]
-Link = Annotated[Literal["logit", "cloglog"], typer.Option(help="logit is the paper's.")]
+Link = Annotated[
+    Literal["log", "cloglog", "logit"],
+    typer.Option(help="log: exact time at risk. The others group time; logit is the paper's."),
+]
 Balanced = Annotated[
     bool | None,
     typer.Option(
         "--balanced/--no-balanced",
         help="Weigh events as much as all else, as in the paper. Default: yes, but not "
-        "under --epsilon.",
+        "under --epsilon. With --link log it makes no difference.",
     ),
 ]
 Solver = Annotated[

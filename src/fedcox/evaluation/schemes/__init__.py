@@ -1,12 +1,12 @@
-"""The learning schemes by name: one file each."""
+"""The learning schemes by name: one file each, or each family."""
 
 from __future__ import annotations
 
 from fedcox.evaluation.scheme import AbstractScheme
 from fedcox.evaluation.schemes.boosting import Boosting
-from fedcox.evaluation.schemes.discrete_time import DiscreteTime
-from fedcox.evaluation.schemes.discrete_time_newton import DiscreteTimeNewton
+from fedcox.evaluation.schemes.cell_batches import DiscreteTime, PiecewiseHazards
 from fedcox.evaluation.schemes.ensemble import Ensemble
+from fedcox.evaluation.schemes.exact_optimum import DiscreteTimeNewton, PiecewiseHazardsNewton
 from fedcox.evaluation.schemes.federated_averaging import FedAvg
 from fedcox.evaluation.schemes.local import Local
 from fedcox.evaluation.schemes.minibatch import Minibatch
@@ -26,6 +26,8 @@ _ALL: tuple[AbstractScheme, ...] = (
     Stratified(),
     DiscreteTime(),
     DiscreteTimeNewton(),
+    PiecewiseHazards(),
+    PiecewiseHazardsNewton(),
     FedAvg(),
     WebDisco(),
     WebDiscoGradient(),

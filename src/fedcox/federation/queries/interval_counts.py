@@ -40,6 +40,10 @@ class Counts:
             self.events + other.events,
         )
 
+    def cells(self, *, grouped: bool) -> FloatArray:
+        """Rows of the stack in each interval; those of grouped time may count one half."""
+        return self.at_risk if grouped else self.reached
+
     def leavers(self) -> IntArray:
         """Patients who reach no interval, or leave in the first, the second, and so on.
 

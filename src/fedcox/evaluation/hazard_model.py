@@ -1,4 +1,4 @@
-"""The discrete-time model of a comparison: agreed on by the centers, ready to be trained.
+"""The hazard model of a comparison, of grouped time or pieces: agreed on, ready to be trained.
 
 Covariates are standardised over all centers, so that one learning rate suits every column; a
 missing value counts as the mean.
@@ -22,20 +22,21 @@ from fedcox.solvers.newton import Newton
 from fedcox.solvers.sampling import CellSampler
 from fedcox.solvers.solver import Problem
 from fedcox.survival.cohort import BoolArray, FloatArray
-from fedcox.survival.link import LINKS, AbstractLink
+from fedcox.survival.link import AbstractLink
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.weighted_events import WeightedEvents
 
 
 @dataclass(frozen=True, eq=False)
-class DiscreteTimeModel:
+class HazardModel:
     """Grid, link, scale and counts of all training patients."""
 
     federation: InProcess
     mark: tuple[int, int]  # of the ledger, before the first question
     setting: Setting
     patients: int
-    at_risk: FloatArray  # (fitted intervals,) halves count one half
+    cells: float  # of fitted intervals; in grouped time halves count one half
+    at_risk: FloatArray  # (fitted intervals,)
     events: FloatArray  # (fitted intervals,)
     mean: FloatArray  # (columns,)
     ridge: float
@@ -45,21 +46,22 @@ class DiscreteTimeModel:
         cls,
         federation: InProcess,
         recipe: Recipe,
+        link: AbstractLink,
         *,
         every_column: bool,
         every_interval: bool = False,
-    ) -> DiscreteTimeModel:
+    ) -> HazardModel:
         """Two rounds: sums and grid, then scatter and counts.
 
         With `every_column` those that repeat others stay: training from zero, or a ridge,
         shares their effect among them. An exact optimum without a ridge exists only without
         them. With `every_interval` those without an event stay, as in the paper's stack:
-        training by steps ends long before their baseline is at minus infinity.
+        training by steps ends long before their baseline is at minus infinity. Pieces are cut
+        as between hospitals, unless the recipe names them.
         """
         mark = federation.ledger.mark()
         columns = federation.centers[0].cohort.columns
         names = tuple(f"x{number}" for number in range(1, columns + 1))
-        link = LINKS[recipe.link]
         plan = Plan(
             names,
             link,
@@ -68,11 +70,16 @@ class DiscreteTimeModel:
             recipe.horizon,
             recipe.ridge,
             Newton(),
+            edges=recipe.edges,
+            pieces=recipe.pieces,
+            every_event=recipe.every_event,
+            resolution=recipe.resolution,
+            few_pieces=True,
         )
         agreement = agree(plan, federation)
         setting, counts = agreement.setting, agreement.counts
         stacked = _up_to_the_last_event(counts)
-        if recipe.balanced:
+        if recipe.balanced and link.grouped:  # else weights move the baseline alone
             link = balanced(link, counts.at_risk[stacked], counts.events[stacked])
         active = stacked if every_interval else setting.active
         scaling = _all_that_vary(agreement) if every_column else setting.scaling
@@ -81,16 +88,12 @@ class DiscreteTimeModel:
             mark,
             Setting(setting.grid, active, setting.reading, link, scaling),
             counts.patients,
+            float(counts.cells(grouped=link.grouped)[active].sum()),
             counts.at_risk[active],
             counts.events[active],
             agreement.mean,
             recipe.ridge,
         )
-
-    @property
-    def cells(self) -> float:
-        """How many cells of fitted intervals there are, halves as one half."""
-        return float(self.at_risk.sum())
 
     def problem(self, *, alpha: FloatArray | None = None) -> Problem:
         """From no effects, and from `alpha` or the observed share of events per interval."""
