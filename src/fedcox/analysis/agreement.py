@@ -58,7 +58,10 @@ class Agreement:
     """The setting of the fit, and the sums it came from."""
 
     setting: Setting
+    grid: AnyGrid  # as a reader sees it: event times whole, however ties are spread inside
     counts: Counts
+    at_risk: FloatArray  # (fitted intervals,) what hazards divide by
+    events: FloatArray  # (fitted intervals,)
     by_center: dict[str, Counts] | None  # None where only sums over centers are seen
     mean: FloatArray  # (columns,)
     spread: FloatArray  # (columns,)
@@ -97,8 +100,8 @@ class _Cells:
 
     def cut(
         self, events: FloatArray, most: int, least: int, *, single: bool
-    ) -> tuple[IntArray, Pieces]:
-        """Which bounds remain, by their places, and the pieces between them.
+    ) -> tuple[IntArray, bool]:
+        """Which bounds remain, by their places, and whether pieces are event times.
 
         Those without an event stand before the first, after the last, or, with a `single`
         piece for every event time, between two: nothing is known to happen there.
@@ -108,13 +111,11 @@ class _Cells:
             places = np.searchsorted(self.pieces.bounds, self.named.bounds)
             kept = places[join_empty(np.add.reduceat(events, places[:-1]))]
         elif self.at_events and happened.size <= most and single:
-            kept = np.union1d([0, events.size], np.append(happened, happened + 1))
-            ties = np.rint(np.add.reduceat(events, kept[:-1])).astype(np.int64)
-            return kept, self.pieces.joined(kept, ties)
+            return np.union1d([0, events.size], np.append(happened, happened + 1)), True
         else:
             pieces = cut_by_events(events, most=most, least=least)
             kept = np.union1d([0, events.size], pieces)
-        return kept, self.pieces.joined(kept)
+        return kept, False
 
     def risk_table(self, counts: Counts) -> tuple[RiskRow, ...]:
         """Who is at risk after each round time, and how many events there were by then."""
@@ -150,6 +151,7 @@ class _Time:
     leavers: IntArray | None = None
     evidence: Evidence | None = None
     basis: FloatArray | None = None
+    units: Pieces | None = None  # the grid before ties were spread
 
 
 def agree(plan: Plan, federation: Federation) -> Agreement:
@@ -170,9 +172,16 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         None if time.leavers is None else sums.present[scale.scaling.keep],
         time.basis,
     )
+    counts, grid = time.counts, time.grid
+    at_risk, events = counts.at_risk, counts.events
+    if isinstance(grid, Pieces) and grid.tied is not None:
+        at_risk, events = grid.tied.counts(counts.reached, counts.events)
     return Agreement(
         setting,
-        time.counts,
+        grid if time.units is None else time.units,
+        counts,
+        at_risk[time.active],
+        events[time.active],
         time.by_center,
         sums.mean,
         scale.spread,
@@ -206,9 +215,14 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
     if not counts.events.any():
         raise _no_events(plan)
     limits = _most_and_least(plan, federation, counts.events)
-    kept, pieces = cells.cut(counts.events, *limits, single=plan.spline is None)
-    joined = counts.joined(cells.pieces, kept, pieces)
+    single = plan.spline is None and not plan.few_pieces
+    kept, event_times = cells.cut(counts.events, *limits, single=single)
+    units = pieces = cells.pieces.joined(kept)
+    joined = counts.joined(cells.pieces, kept, units)
     active, basis = joined.events > 0, None
+    if event_times:
+        pieces = units.with_ties(joined.events)
+        active = np.asarray(pieces.ties) > 0
     if plan.spline is not None:
         # Smooth time counts from the first event to the horizon, events or not.
         active = np.arange(active.size) >= int(np.flatnonzero(active)[0])
@@ -216,7 +230,7 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         basis = spline_basis(bounds, joined.events[active], plan.spline)
     if by_center is not None:
         by_center = {
-            name: own.joined(cells.pieces, kept, pieces) for name, own in by_center.items()
+            name: own.joined(cells.pieces, kept, units) for name, own in by_center.items()
         }
     else:
         scatter = federation.ask(CovariateScatter(sums.mean, sums.present, evidence))
@@ -227,11 +241,12 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         joined,
         by_center,
         active,
-        pieces.intervals if cells.named is None else cells.named.intervals,
+        units.intervals if cells.named is None else cells.named.intervals,
         cells.risk_table(counts),
         None if federation.shows_centers else leavers_within(active, joined.leavers()),
         evidence,
         basis,
+        units,
     )
 
 

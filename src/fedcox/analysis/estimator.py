@@ -103,6 +103,8 @@ class AbstractSurvivalEstimator(ABC):
 
     def _learn(self, found: Estimate, cohort: Cohort) -> None:
         """One entry per column of X: zero for one left out of the fit, and NaN as its error."""
+        from fedcox.analysis.fit import baseline_alpha
+
         agreement, inference, columns = found.agreement, found.inference, cohort.columns
         setting = agreement.setting
         keep = setting.scaling.keep
@@ -115,10 +117,9 @@ class AbstractSurvivalEstimator(ABC):
         self.covariance_ = np.full((columns, columns), np.nan)
         self.covariance_[np.ix_(keep, keep)] = inference.covariance
         self.aliased_ = ~np.isin(np.arange(columns), keep)
-        self.edges_ = setting.grid.edges
+        self.edges_ = agreement.grid.edges
         # An interval without an event has α = −∞, one with events only +∞: hazard 0 and 1.
-        self.alpha_ = np.where(agreement.counts.events > 0, np.inf, -np.inf)
-        self.alpha_[setting.active] = found.alpha
+        self.alpha_ = baseline_alpha(agreement, found.alpha)
         longest, end = float(cohort.time.max()), found.plan.horizon
         self.horizon_ = max(
             float(self.edges_[-1]), longest if end is None else min(longest, end)

@@ -112,22 +112,20 @@ def _solved(
 
 def start(plan: Plan, agreement: Agreement) -> Problem:
     """Start without effects: α at the observed share of events in each interval."""
-    setting, counts = agreement.setting, agreement.counts
-    active = setting.active
+    setting, events = agreement.setting, agreement.events
     if setting.basis is None:
-        alpha = plan.link.intercept(counts.events[active] / counts.at_risk[active])
+        alpha = plan.link.intercept(events / agreement.at_risk)
     else:
         alpha, _ = _smooth_without_effects(agreement)
     # The study's penalty is on the coefficients as given, the solver's on the scaled ones.
     ridge = plan.ridge / setting.scaling.spread**2
-    events = counts.events[active]
     closed = not plan.link.grouped and setting.basis is None  # the best baseline for any β
     return Problem(
         DiscreteTimeLoss(setting),
         alpha,
         np.zeros(setting.columns),
         ridge,
-        counts.patients,
+        agreement.counts.patients,
         float(events.sum()),
         Beforehand(events, agreement.correlation) if closed else None,
     )
@@ -135,20 +133,18 @@ def start(plan: Plan, agreement: Agreement) -> Problem:
 
 def _smooth_without_effects(agreement: Agreement) -> tuple[FloatArray, float]:
     """A spline's numbers without covariates, and the loss there."""
-    setting, counts = agreement.setting, agreement.counts
+    setting = agreement.setting
     if setting.basis is None:
         raise ValueError("This baseline is no spline.")
     offset = setting.alpha(np.zeros(setting.baseline_size))
-    rows = counts.at_risk[setting.active], counts.events[setting.active]
-    return without_effects(setting.basis, offset, *rows)
+    return without_effects(setting.basis, offset, agreement.at_risk, agreement.events)
 
 
 def _null_loss(plan: Plan, agreement: Agreement) -> float:
     """Of a model without covariates."""
-    setting, counts = agreement.setting, agreement.counts
-    if setting.basis is not None:
+    if agreement.setting.basis is not None:
         return _smooth_without_effects(agreement)[1]
-    return plan.link.null_loss(counts.at_risk[setting.active], counts.events[setting.active])
+    return plan.link.null_loss(agreement.at_risk, agreement.events)
 
 
 def _from_there(
@@ -182,8 +178,7 @@ def with_separation(plan: Plan, agreement: Agreement, solution: Solution) -> Sol
         return solution
     without_effects = solution.without_effects
     if without_effects is None:
-        events = float(agreement.counts.events[agreement.setting.active].sum())
-        without_effects = events * agreement.correlation
+        without_effects = float(agreement.events.sum()) * agreement.correlation
     runaway = separated_columns(solution.on_beta, without_effects)
     return replace(solution, separated=solution.separated | runaway)
 
@@ -217,7 +212,7 @@ def fit(
         centers=_center_rows(federation, agreement),
         patients=agreement.counts.patients,
         events=int(agreement.counts.events.sum()),
-        edges=grid.edges,
+        edges=agreement.grid.edges,
         resolution=grid.unit if isinstance(grid, Pieces) else None,
         every_event_time=isinstance(grid, Pieces) and grid.ties is not None,
         link=plan.link.name,
@@ -307,13 +302,28 @@ def _log_density(agreement: Agreement) -> float:
     With a piece for every event time that is Cox's partial likelihood, else that of the times:
     a density, per unit of time.
     """
-    grid = agreement.setting.grid
+    grid, events = agreement.setting.grid, agreement.events
     if not isinstance(grid, Pieces):
         return 0.0
-    events = agreement.counts.events
     if grid.ties is not None:
         return float((events - xlogy(events, events)).sum())
-    return -float(events @ np.log(grid.widths))
+    return -float(events @ np.log(grid.widths[agreement.setting.active]))
+
+
+def baseline_alpha(agreement: Agreement, fitted: FloatArray) -> FloatArray:
+    """α of each interval as a reader sees it; -inf without an event, inf with events alone.
+
+    Of an event time whose ties are spread, its pieces together.
+    """
+    setting = agreement.setting
+    alpha = np.full(setting.active.size, -np.inf)
+    alpha[setting.active] = fitted
+    if isinstance(setting.grid, Pieces) and setting.grid.tied is not None:
+        first = np.flatnonzero(setting.grid.tied.first == np.arange(alpha.size))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.add.reduceat(np.exp(alpha), first)))
+    alpha[(agreement.counts.events > 0) & ~setting.active] = np.inf
+    return alpha
 
 
 def _baseline(found: Estimate) -> tuple[BaselineInterval, ...]:
@@ -322,11 +332,11 @@ def _baseline(found: Estimate) -> tuple[BaselineInterval, ...]:
     The hazard of a piece, and α its logarithm, are per unit of time.
     """
     agreement = found.agreement
-    active, counts, grid = agreement.setting.active, agreement.counts, agreement.setting.grid
-    alpha = np.full(active.size, np.nan)
-    alpha[active] = found.alpha
+    counts, grid = agreement.counts, agreement.grid
+    alpha = baseline_alpha(agreement, found.alpha)
+    active = np.isfinite(alpha)
     if isinstance(grid, Pieces):
-        alpha -= np.log(grid.widths)
+        alpha = alpha - np.log(grid.widths)
     hazard = (counts.events > 0).astype(np.float64)
     hazard[active] = found.plan.link.hazard(alpha[active])
     return tuple(

@@ -74,8 +74,7 @@ def _curve_error(agreement: Agreement, solution: Solution) -> CurveError:
     alpha = setting.alpha(solution.alpha)
     last = np.arange(alpha.size)
     if last.size > _CURVE_POINTS:
-        events = agreement.counts.events[setting.active]
-        last = cut_by_events(events, most=_CURVE_POINTS, least=_CURVE_EVENTS)[1:] - 1
+        last = cut_by_events(agreement.events, most=_CURVE_POINTS, least=_CURVE_EVENTS)[1:] - 1
     hazard = np.exp(alpha)
     if setting.basis is None:
         weight = solve_alpha(information, hazard)

@@ -135,8 +135,7 @@ def with_noise(plan: NetworkPlan, federation: InProcess) -> InProcess:
 def _agreed(plan: NetworkPlan, federation: Federation) -> _Agreed:
     """Ask for the grid, the scale and the counts."""
     agreement = agree(_agreement_plan(plan), federation)
-    timing, counts = agreement.setting, agreement.counts
-    at_risk, events = counts.at_risk[timing.active], counts.events[timing.active]
+    timing, at_risk, events = agreement.setting, agreement.at_risk, agreement.events
     weight = 1.0
     if plan.weighs_events:
         weight = float((at_risk - events).sum() / events.sum())

@@ -202,8 +202,8 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
         yield from _silent_intervals(agreement)
         yield from _merged(agreement)
         yield from _coarse(plan, agreement, solution)
-    elif agreement.cells > agreement.setting.grid.intervals:
-        joined = agreement.cells - agreement.setting.grid.intervals
+    elif agreement.cells > agreement.grid.intervals:
+        joined = agreement.cells - agreement.grid.intervals
         yield Notice(
             "JoinedIntervalsWarning",
             f"{joined} of {agreement.cells} pieces had no event and were joined with a "

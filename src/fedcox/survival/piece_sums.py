@@ -142,6 +142,7 @@ class PieceSums:
     placed  where each of these leaves
     pieces  how many there are
     rows    (patients,) their rows in the cohort; None for all of them, in order
+    weight  (patients,) how much each counts: a copy of a tied event by its share; None for one
     """
 
     cohort: Cohort
@@ -149,18 +150,32 @@ class PieceSums:
     placed: TimeAtRisk
     pieces: int
     rows: IntArray | None = None
+    weight: FloatArray | None = None
+
+    @classmethod
+    def of(cls, cohort: Cohort, scaling: Scaling, placed: TimeAtRisk, pieces: int) -> PieceSums:
+        """All patients; those with tied events once for each piece that they may leave in."""
+        copies = placed.copies
+        if copies is None or (copies == 1).all():
+            return cls(cohort, scaling, placed, pieces)
+        rows = np.repeat(np.arange(copies.size), copies)
+        number = np.arange(rows.size) - np.repeat(np.cumsum(copies) - copies, copies)
+        whole = placed.rows(rows)
+        spread = TimeAtRisk(whole.passed + number, whole.event, whole.part)
+        return cls(cohort, scaling, spread, pieces, rows, 1.0 / copies[rows])
 
     def draw(self, numbers: IntArray) -> PieceSums:
         """The patients with these study numbers, repeated as often as they are drawn."""
         rows = np.arange(self.cohort.patients) if self.rows is None else self.rows
-        by_number = np.argsort(self.cohort.number[rows])
+        by_number = np.argsort(self.cohort.number[rows], kind="stable")
         known = self.cohort.number[rows][by_number]
-        first = np.searchsorted(known, numbers)
-        inside = first < known.size
-        inside[inside] = known[first[inside]] == numbers[inside]
-        drawn = np.sort(by_number[first[inside]])
+        first, last = (np.searchsorted(known, numbers, side=side) for side in ("left", "right"))
+        copies = last - first  # none of a patient of another center
+        start = np.repeat(first - (np.cumsum(copies) - copies), copies)
+        drawn = np.sort(by_number[start + np.arange(start.size)])
         placed = self.placed.rows(drawn)
-        return PieceSums(self.cohort, self.scaling, placed, self.pieces, rows[drawn])
+        weight = None if self.weight is None else self.weight[drawn]
+        return PieceSums(self.cohort, self.scaling, placed, self.pieces, rows[drawn], weight)
 
     def derivatives(
         self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
@@ -215,8 +230,9 @@ class PieceSums:
 
     @cached_property
     def _event(self) -> FloatArray:
-        """One for an event, as a number to compute with."""
-        return self.placed.event.astype(np.float64)
+        """What an event counts, as a number to compute with; zero without one."""
+        event = self.placed.event.astype(np.float64)
+        return event if self.weight is None else event * self.weight
 
     @cached_property
     def _events(self) -> FloatArray:
@@ -257,6 +273,8 @@ class PieceSums:
         if point.effects:
             np.matmul(x, point.beta, out=own.predictor)
         np.exp(np.minimum(own.predictor, HIGHEST), out=own.risk)
+        if self.weight is not None:
+            np.multiply(own.risk, self.weight[own.own], out=own.risk)
         weight = own.hazard * own.risk
         cost = 0.0
         if point.link.grouped:

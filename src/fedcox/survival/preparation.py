@@ -52,6 +52,6 @@ def prepare_placed(
 ) -> PreparedPatients:
     """The same for patients already placed in the `total` intervals that are fitted."""
     if not link.grouped:
-        return PieceSums(cohort, scaling, risk, total)
+        return PieceSums.of(cohort, scaling, risk, total)
     order = order_by_risk(cohort, risk, total, scaling)
     return CellBlocks.of(order) if total <= FEW_INTERVALS[link.name] else RiskPrefixes(order)

@@ -18,6 +18,8 @@ CensoredInterval = Literal["include", "exclude", "half"]
 _MANY_TIMES, _FEW_BOUNDS = 4096, 64
 #: What looking up a time costs, in numbers read.
 _LOOK_UP = 32
+#: Pieces that tied events are spread over at most; without a limit the sum is Efron's.
+STEPS = 8
 #: A width in the wrong unit asks for more; there is no study with so many.
 MOST_INTERVALS = 10_000
 
@@ -30,11 +32,15 @@ class TimeAtRisk:
     the `event`, and it is at risk there by `part` (from zero to one) beside that. Grouped time
     puts an event's whole interval into the event's own cost, so that its part is zero; in a
     piece of a piecewise constant hazard the part is the share of the piece lived through.
+
+    Where `copies` are given, nobody knows when a tied event was among others: it counts as so
+    many events, each of a share, one in each of as many intervals from `passed` on.
     """
 
     passed: IntArray
     event: BoolArray
     part: FloatArray
+    copies: IntArray | None = None
 
     @property
     def intervals(self) -> IntArray:
@@ -43,7 +49,8 @@ class TimeAtRisk:
 
     def rows(self, chosen: IntArray) -> TimeAtRisk:
         """The same of some patients."""
-        return TimeAtRisk(self.passed[chosen], self.event[chosen], self.part[chosen])
+        copies = None if self.copies is None else self.copies[chosen]
+        return TimeAtRisk(self.passed[chosen], self.event[chosen], self.part[chosen], copies)
 
     def leavers(self, total: int) -> IntArray:
         """How many patients are at risk last in interval 0 (never), 1, …, `total`.
@@ -62,7 +69,10 @@ class TimeAtRisk:
         kept = np.concatenate([[False], active, [False]])
         following = kept[self.passed + 1]
         return TimeAtRisk(
-            before[self.passed], self.event & following, np.where(following, self.part, 0.0)
+            before[self.passed],
+            self.event & following,
+            np.where(following, self.part, 0.0),
+            self.copies,
         )
 
 
@@ -73,10 +83,12 @@ class Pieces:
     bounds      (pieces + 1,) increasing; the last is the horizon
     unit        of the record: a time of "day 4" was somewhere in that day and stands at its
                 middle; bounds are whole units then. None where times are exact
-    ties        (pieces,) how many events each has over all centers, where a piece is one event
-                time. Then whoever reaches it is at risk of it to its end, as in Cox's risk set,
-                but for those with the event: of d of them each counts (d + 1) / (2 d), as
-                Efron has it. None where pieces are longer
+    ties        (pieces,) how many events the event time of each has, over all centers; None
+                where pieces are longer than an event time. Whoever reaches an event time is at
+                risk to its end, as in Cox's risk set, but for those d with the event. They
+                leave one after the other, nobody knows in which order: the event time is cut
+                into d pieces, `STEPS` at most, and each of them leaves in every piece by the
+                same share. That is Efron's way with ties
     """
 
     bounds: FloatArray
@@ -123,16 +135,25 @@ class Pieces:
         ties = 0 if self.ties is None else int(self.ties.size)
         return int(self.bounds.size) + 1 + ties
 
-    def joined(self, kept: IntArray, ties: IntArray | None = None) -> Pieces:
+    def joined(self, kept: IntArray) -> Pieces:
         """The pieces between those bounds that are `kept`, by their places."""
-        return Pieces(self.bounds[kept], self.unit, ties)
+        return Pieces(self.bounds[kept], self.unit)
+
+    def with_ties(self, events: FloatArray) -> Pieces:
+        """Each piece an event time with so many events, or without any between two."""
+        ties = np.rint(events).astype(np.int64)
+        steps = np.clip(ties, 1, STEPS)
+        first = np.cumsum(steps) - steps
+        within = np.arange(steps.sum()) - np.repeat(first, steps)
+        starts = np.repeat(self.bounds[:-1], steps)
+        starts += within * np.repeat(self.widths / steps, steps)
+        bounds = np.append(starts, self.bounds[-1])
+        return Pieces(bounds, self.unit, np.repeat(ties, steps))
 
     @cached_property
-    def event_part(self) -> FloatArray | None:
-        """By how much a patient with the event is at risk, where pieces are event times."""
-        if self.ties is None:
-            return None
-        return np.asarray((self.ties + 1) / (2 * np.maximum(self.ties, 1)))
+    def tied(self) -> TiedPieces | None:
+        """Which pieces belong to one event time; None where pieces are longer."""
+        return None if self.ties is None else TiedPieces.of(self.ties)
 
     def place(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Where these times stand, and the bounds: both in units, if there are any."""
@@ -140,7 +161,8 @@ class Pieces:
             return time, self.bounds
         # Whole numbers: nothing depends on how a unit of time is called.
         whole = np.maximum(_interval_of(time, self.unit), 1)
-        return whole - 0.5, np.rint(self.bounds / self.unit)
+        bounds = self.bounds / self.unit
+        return whole - 0.5, np.rint(bounds) if self.ties is None else bounds
 
     def at_risk(
         self, time: FloatArray, event: BoolArray, reading: CensoredInterval = "include"
@@ -151,23 +173,70 @@ class Pieces:
         """
         cut = parts(time.size, _LOOK_UP)
         placed = in_order(lambda part: self._placed(time[part], event[part]), cut)
-        columns = (np.concatenate(column) for column in zip(*placed, strict=True))
-        return TimeAtRisk(*columns)
+        passed, happened, lived, inside = map(np.concatenate, zip(*placed, strict=True))
+        if self.tied is None:
+            return TimeAtRisk(passed, happened, np.where(inside, lived, 0.0))
+        return self.tied.at_risk(passed, happened, inside)
 
     def _placed(
         self, time: FloatArray, event: BoolArray
-    ) -> tuple[IntArray, BoolArray, FloatArray]:
+    ) -> tuple[IntArray, BoolArray, FloatArray, BoolArray]:
+        """Pieces passed, events, share of the next piece lived through, if inside one."""
         place, bounds = self.place(time)
         after = _first_not_below(bounds, place)
         passed = np.maximum(after - 1, 0)
         start = np.minimum(passed, self.intervals - 1)
-        if self.event_part is None:
-            lived = place - bounds.take(start)
-            lived /= np.diff(bounds).take(start)
-        else:
-            lived = np.where(event, self.event_part[start], 1.0)
-        lived[(after == 0) | (after == bounds.size)] = 0.0
-        return passed, event & (after < bounds.size), lived
+        lived = place - bounds.take(start)
+        lived /= np.diff(bounds).take(start)
+        inside = (after > 0) & (after < bounds.size)
+        return passed, event & (after < bounds.size), lived, inside
+
+
+@dataclass(frozen=True, eq=False)
+class TiedPieces:
+    """Pieces of one event time each: a few for those with tied events.
+
+    first       (pieces,) the first piece of the same event time
+    steps       (pieces,) how many pieces that time has
+    ties        (pieces,) how many events
+    """
+
+    first: IntArray
+    steps: IntArray
+    ties: IntArray
+
+    @classmethod
+    def of(cls, ties: IntArray) -> TiedPieces:
+        steps, first = np.clip(ties, 1, STEPS), np.arange(ties.size)
+        if ties.max(initial=0) > 1:
+            place = 0
+            while place < ties.size:
+                first[place : place + steps[place]] = place
+                place += int(steps[place])
+        return cls(first, steps, ties)
+
+    @property
+    def part(self) -> FloatArray:
+        """How much of its piece a copy of an event is at risk: all, if each has its own."""
+        return 0.5 + self.steps / (2.0 * np.maximum(self.ties, self.steps))
+
+    def at_risk(self, passed: IntArray, event: BoolArray, inside: BoolArray) -> TimeAtRisk:
+        """Of patients who leave `inside` a piece, after so many pieces `passed`."""
+        piece = np.minimum(passed, self.first.size - 1)
+        first, steps = self.first[piece], self.steps[piece]
+        return TimeAtRisk(
+            np.where(inside, np.where(event, first, first + steps), passed),
+            event,
+            np.where(inside & event, self.part[piece], 0.0),
+            np.where(inside & event, steps, 1),
+        )
+
+    def counts(self, reached: FloatArray, events: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """How much is at risk in each piece, and how many events, from counts by event time."""
+        time = np.cumsum(self.first == np.arange(self.first.size)) - 1
+        within = np.arange(self.first.size) - self.first
+        happened = events[time] / self.steps
+        return reached[time] - happened * (within + 1.0 - self.part), happened
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,8 +63,6 @@ class Counts:
         first = kept[:-1]
         events, reached = np.add.reduceat(self.events, first), self.reached[first]
         at_risk = np.add.reduceat(self.at_risk * cells.widths, first) / pieces.widths
-        if pieces.event_part is not None:
-            at_risk = reached - events * (1.0 - pieces.event_part)
         return Counts(self.patients, self.passed, self.late_events, reached, at_risk, events)
 
 
