@@ -135,7 +135,9 @@ def test_named_pieces_before_the_first_event_do_not_thin_the_hazard_of_the_next(
     late = run(frame, grid={"edges": [100, 300, 320, 340, 380, 1000]})
     plain = run(table(400), grid={"edges": [20, 40, 80, 700]})
     np.testing.assert_allclose(late.summary["coef"], plain.summary["coef"], rtol=1e-9)
-    between = run(frame, grid={"edges": [300, 320, 320.5, 340, 1000]}, outcome={"resolution": 0.5})
+    between = run(
+        frame, grid={"edges": [300, 320, 320.5, 340, 1000]}, outcome={"resolution": 0.5}
+    )
     assert "of 5 pieces had no event" in told(between, JoinedIntervalsWarning)
 
 

@@ -2,18 +2,18 @@
 
 A block is laid out as intervals × patients. In it everything happens at once – predictor,
 cells, gradient, curvature – so the covariates are read from memory once per question.
-Blocks are cut from slabs, which are what is summed over where no cell is needed.
+Where costs add up over intervals, `piece_sums.py` needs no cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from threading import local
 
 import numpy as np
 
-from fedcox.survival.additive_sums import Slab
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import (
     Curvature,
@@ -26,6 +26,7 @@ from fedcox.survival.derivatives import (
 from fedcox.survival.interval_points import IntervalPoints, PassedIntervals
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_order import Cells, RiskOrder
+from fedcox.survival.threads import in_order, parts
 from fedcox.survival.weighted_square import square_of_columns
 from fedcox.survival.without_effects import AlikePatients
 
@@ -34,6 +35,7 @@ _CELLS = 65_536  # of a block
 _PATIENTS = 4096
 _COVARIATES = 76_800  # of a slab
 _TILE = 512  # patients scaled and turned at a time
+_COSTS = 2**18  # numbers that a block is worth, to share blocks out
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,26 +200,26 @@ def _spread(sums: Derivatives, points: IntervalPoints) -> Derivatives:
 
 @dataclass(frozen=True, eq=False)
 class CellBlocks:
-    """One center as a row of slabs, and as a row of blocks."""
+    """One center as a row of blocks.
+
+    slabs   (columns, patients) of neighbours, scaled, as many as the cache holds; blocks are
+            cut from these
+    """
 
     order: RiskOrder
-    slabs: tuple[Slab, ...]
+    slabs: tuple[FloatArray, ...]
     blocks: tuple[CellBlock, ...]
 
     @classmethod
     def of(cls, order: RiskOrder) -> CellBlocks:
         slabs = tuple(_slabs(order))
-        return cls(order, slabs, tuple(block for slab in slabs for block in _cut(order, slab)))
-
-    @cached_property
-    def _room(self) -> WorkingRoom:
-        cells = max((block.depth * block.columns.shape[1] for block in self.blocks), default=0)
-        patients = max((slab.columns.shape[1] for slab in self.slabs), default=0)
-        return WorkingRoom(np.empty((3, cells)), np.empty((self.order.columns, patients)))
+        ends = np.cumsum([0, *(slab.shape[1] for slab in slabs)]).tolist()
+        cuts = zip(slabs, ends[:-1], strict=True)
+        return cls(order, slabs, tuple(block for cut in cuts for block in _cut(order, *cut)))
 
     @cached_property
     def _alike(self) -> AlikePatients:
-        return AlikePatients.of(self.order, [slab.columns for slab in self.slabs])
+        return AlikePatients.of(self.order, self.slabs)
 
     def draw(self, numbers: IntArray) -> CellBlocks:
         """The patients with these study numbers, repeated as often as they are drawn."""
@@ -233,31 +235,26 @@ class CellBlocks:
                 return beyond_numbers(alpha.size, beta.size, detail)
             if detail is Detail.HESSIAN and not beta.any() and self._alike.worthwhile:
                 return self._alike.hessian(link, rates, beta.size)
-            total, loss = zero_derivatives(alpha.size, beta.size, detail), 0.0
-            for depth, part in self._parts(link, alpha, rates, beta, detail):
-                loss += part.loss
-                _add(total, part, depth)
-        return total._replace(loss=loss)
+            passed, rooms = PassedIntervals(link, alpha), local()
 
-    def _parts(
-        self,
-        link: AbstractLink,
-        alpha: FloatArray,
-        rates: FloatArray,
-        beta: FloatArray,
-        detail: Detail,
-    ) -> Iterator[tuple[int, Derivatives]]:
-        """Sums over one part of the patients after the other, and its number of intervals."""
-        room = self._room
-        if link.additive and not _expected(link, detail):
-            for slab in self.slabs:
-                own = rates[: slab.depth]
-                yield slab.depth, slab.derivatives(link, own, beta, detail, room.columns)
-            return
-        passed = PassedIntervals(link, alpha)
-        for block in self.blocks:
-            own, points = rates[: block.depth], passed.first(block.passed)
-            yield block.depth, block.derivatives(link, own, beta, detail, room, points)
+            def sums(part: slice) -> Derivatives:
+                if not hasattr(rooms, "own"):
+                    rooms.own = self._room()
+                total, loss = zero_derivatives(alpha.size, beta.size, detail), 0.0
+                for block in self.blocks[part]:
+                    points = passed.first(block.passed)
+                    own = rates[: block.depth]
+                    found = block.derivatives(link, own, beta, detail, rooms.own, points)
+                    loss += found.loss
+                    _add(total, found, block.depth)
+                return total._replace(loss=loss)
+
+            return reduce(Derivatives.__add__, in_order(sums, parts(len(self.blocks), _COSTS)))
+
+    def _room(self) -> WorkingRoom:
+        cells = max((block.depth * block.columns.shape[1] for block in self.blocks), default=0)
+        patients = max((block.columns.shape[1] for block in self.blocks), default=0)
+        return WorkingRoom(np.empty((3, cells)), np.empty((self.order.columns, patients)))
 
 
 def _add(total: Derivatives, part: Derivatives, depth: int) -> None:
@@ -272,34 +269,41 @@ def _add(total: Derivatives, part: Derivatives, depth: int) -> None:
         total.curvature.cross[:depth] += part.curvature.cross
 
 
-def _slabs(order: RiskOrder) -> Iterator[Slab]:
+def _slabs(order: RiskOrder) -> list[FloatArray]:
     """From those who pass most intervals to those who pass none."""
-    total, columns = order.surviving.size, order.columns
+    columns, patients = order.columns, order.patients if order.surviving.size else 0
     size = max(64, _COVARIATES // max(columns, 1))
-    store = np.empty(order.patients * columns)
-    tile = np.empty((min(_TILE, order.patients), columns))
-    for start in range(0, order.patients if total else 0, size):
-        stop = min(order.patients, start + size)
+    store = np.empty(patients * columns)
+
+    def slab(start: int, tile: FloatArray) -> FloatArray:
+        stop = min(patients, start + size)
         scaled = store[start * columns : stop * columns].reshape(columns, stop - start)
         for first in range(start, stop, _TILE):
             last = min(first + _TILE, stop)
             order.scaled(first, last, out=tile[: last - first])
             scaled[:, first - start : last - start] = tile[: last - first].T
-        yield Slab(order, start, scaled)
+        return scaled
+
+    def slabs(part: slice) -> list[FloatArray]:
+        tile = np.empty((_TILE, columns))
+        return [slab(number * size, tile) for number in range(part.start, part.stop)]
+
+    cut = parts(-(-patients // size), size * columns)
+    return [scaled for some in in_order(slabs, cut) for scaled in some]
 
 
-def _cut(order: RiskOrder, slab: Slab) -> Iterator[CellBlock]:
-    """The blocks of a slab."""
-    start = slab.start
-    while start < slab.stop:
+def _cut(order: RiskOrder, slab: FloatArray, first: int) -> Iterator[CellBlock]:
+    """The blocks of a slab, whose patients stand from `first` on."""
+    start, end = first, first + slab.shape[1]
+    while start < end:
         depth = order.depth(start)
-        stop = min(slab.stop, start + min(_PATIENTS, max(64, _CELLS // depth)))
+        stop = min(end, start + min(_PATIENTS, max(64, _CELLS // depth)))
         passing = np.clip(order.surviving[:depth] - start, 0, stop - start)
         partial = np.flatnonzero(passing < stop - start)
         cells = BlockCells(
             tuple(zip(partial.tolist(), passing[partial].tolist(), strict=True)),
             *order.cells(start, stop),
         )
-        columns = slab.columns[:, start - slab.start : stop - slab.start]
+        columns = slab[:, start - first : stop - first]
         yield CellBlock(columns, cells, passed=depth - partial.size)
         start = stop

@@ -50,6 +50,8 @@ class AbstractLink(ABC):
     ratio_name: str
     #: whether time inside an interval is lost: every event is put at the interval's end.
     grouped = True
+    #: how often −log v counts where an event costs just that; None where it costs otherwise.
+    log_events: float | None = None
     #: how many numbers describe it to a center: its name, if nothing else.
     numbers = 1
     #: c_1, c_2, … of f, and up to which v that many terms are exact to rounding.
@@ -185,6 +187,7 @@ class Log(AbstractLink):
     name = "log"
     ratio_name = "hazard ratio"
     grouped = False
+    log_events = 1.0
     canonical = True
     series = information_series = np.array([1.0])
     series_radius = information_radius = np.inf

@@ -44,7 +44,7 @@ _BLOCK, _PATIENTS = 2**18, 8192
 #: Sums of squares around a mean of so many spreads lose two digits, no more.
 _NEAR = 8.0
 #: A loss beyond this was kept finite by force, see `risk_of`.
-_LARGEST = 1e200
+_LARGEST = 1e270
 _NOTHING = np.empty(0)
 
 
@@ -84,7 +84,7 @@ class _Sums(NamedTuple):
     cross       (pieces + 1, columns) by how much Σ r x of those at risk falls from one piece
                 to the next, and after the last to nothing
     by_piece    (2 or 4, pieces + 1) over those who leave in each piece: r; r by their share of
-                the piece; slope and curvature of its events, for grouped time
+                the piece; slope and curvature of its events, if they are no constants
     """
 
     cost: FloatArray
@@ -112,7 +112,7 @@ class _Vectors(NamedTuple):
     share       the part of the next that they live through
     hazard      at covariates zero
     predictor   β·x; `risk` is its exponential
-    events      (2, patients) slope and curvature of the events, for grouped time
+    events      (2, patients) slope and curvature of the events, if they are no constants
     """
 
     own: slice
@@ -199,15 +199,15 @@ class PieceSums:
 
     def _at(self, point: _Point, log_rates: FloatArray) -> Derivatives:
         block = min(_PATIENTS, max(256, _BLOCK // max(point.beta.size, 1)))
-        # Sums by piece are added up once a block and a part: these have more patients.
-        many = 4 * self.pieces
-        patients = int(self.placed.passed.size)
-        cut = parts(patients, point.beta.size, least=max(block, many))
+        # Sums by piece are added up once a block, all sums once a part: so many are no work.
+        many, columns = 4 * self.pieces, point.beta.size
+        least = max(block, many, 4 * columns)
+        cut = parts(int(self.placed.passed.size), columns, least=least)
         size = max(block, many) if point.whole else block
         room = local()  # for covariates, one a thread
         total = _Sums.total(in_order(lambda part: self._sums(part, size, point, room), cut))
-        if not point.link.grouped:
-            total.cost[...] -= self._events @ log_rates
+        if point.link.log_events is not None:
+            total.cost[...] -= point.link.log_events * (self._events @ log_rates)
         return self._scaled(total, point)
 
     # What does not depend on the question.
@@ -254,8 +254,8 @@ class PieceSums:
                 yield self._of_block(self._covariates(own.own, size, room), own, point)
 
         total = _Sums.total(blocks())
-        if not point.link.grouped:
-            total.cost[...] -= self._event[part] @ vectors.predictor
+        if point.link.log_events is not None:
+            total.cost[...] -= point.link.log_events * (self._event[part] @ vectors.predictor)
         by_piece = vectors.risk, vectors.share * vectors.risk, *vectors.events
         sums = [np.bincount(vectors.passed, one, self.pieces + 1) for one in by_piece]
         return total._replace(by_piece=np.array(sums))
@@ -266,7 +266,7 @@ class PieceSums:
         hazard *= share
         hazard += point.before.take(passed)
         predictor, risk = np.zeros((2, passed.size))
-        events = np.zeros((2 if point.link.grouped else 0, passed.size))
+        events = np.zeros((2 if point.link.log_events is None else 0, passed.size))
         return _Vectors(part, passed, share, hazard, predictor, risk, events)
 
     def _of_block(self, x: FloatArray, own: _Vectors, point: _Point) -> _Sums:
@@ -277,13 +277,13 @@ class PieceSums:
             np.multiply(own.risk, self.weight[own.own], out=own.risk)
         weight = own.hazard * own.risk
         cost = 0.0
-        if point.link.grouped:
+        if point.link.log_events is None:
             cost = self._add_events(own, point)
             slope = (weight + own.events[0]) @ x
             weight += own.events[1]
             np.maximum(weight, 0.0, out=weight)
         else:
-            slope = (weight - self._event[own.own]) @ x
+            slope = (weight - point.link.log_events * self._event[own.own]) @ x
         curved: FloatArray = _NOTHING
         square: FloatArray = _NOTHING
         cross: FloatArray = _NOTHING
@@ -310,7 +310,7 @@ class PieceSums:
         piece, and this where it ends. The share of an event is what has its curvature.
         """
         share = own.share * own.risk
-        if point.link.grouped:
+        if point.link.log_events is None:
             rates, curvature = point.rates.take(own.passed), own.events[1]
             share += np.divide(curvature, rates, out=np.zeros_like(rates), where=rates > 0)
         weights = np.stack([own.risk - share, share], axis=1)
@@ -342,7 +342,9 @@ class PieceSums:
         rates = point.rates[:-1]
         leaving, share, *events = sums.by_piece
         at_risk = rates * (_at_risk(leaving) + share[:-1])
-        slope, curvature = (part[:-1] for part in events) if events else (-self._events, 0.0)
+        slope, curvature = -(point.link.log_events or 0.0) * self._events, 0.0
+        if events:
+            slope, curvature = (part[:-1] for part in events)
         alpha, curved = at_risk + slope, at_risk + curvature
         mean, spread = self._origin, self.scaling.spread
         loss = float(sums.cost + np.add.reduce(at_risk))

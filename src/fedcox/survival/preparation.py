@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -51,7 +53,38 @@ def prepare_placed(
     cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling, link: AbstractLink
 ) -> PreparedPatients:
     """The same for patients already placed in the `total` intervals that are fitted."""
-    if not link.grouped:
-        return PieceSums.of(cohort, scaling, risk, total)
+    if not link.additive:
+        return _ordered(cohort, risk, total, scaling, link)
+    sums = PieceSums.of(cohort, scaling, risk, total)
+    return sums if link.canonical else _WithInformation(sums, link)
+
+
+def _ordered(
+    cohort: Cohort, risk: TimeAtRisk, total: int, scaling: Scaling, link: AbstractLink
+) -> PreparedPatients:
     order = order_by_risk(cohort, risk, total, scaling)
     return CellBlocks.of(order) if total <= FEW_INTERVALS[link.name] else RiskPrefixes(order)
+
+
+@dataclass(frozen=True, eq=False)
+class _WithInformation:
+    """Costs add up over intervals; the expected information, asked for once, does not."""
+
+    sums: PieceSums
+    link: AbstractLink
+
+    def draw(self, numbers: IntArray) -> PreparedPatients:
+        return _WithInformation(self.sums.draw(numbers), self.link)
+
+    def derivatives(
+        self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
+    ) -> Derivatives:
+        expected = detail is Detail.INFORMATION and not link.canonical
+        patients = self._cells if expected else self.sums
+        return patients.derivatives(link, alpha, beta, detail)
+
+    @cached_property
+    def _cells(self) -> PreparedPatients:
+        sums = self.sums
+        cohort = sums.cohort if sums.rows is None else sums.cohort.take(sums.rows)
+        return _ordered(cohort, sums.placed, sums.pieces, sums.scaling, self.link)

@@ -14,6 +14,7 @@ import scipy.sparse as sparse
 
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
+from fedcox.survival.threads import in_order, parts
 from fedcox.survival.time_grid import TimeAtRisk
 
 _BLOCK = 512  # rows scaled at a time: they stay in the cache between subtraction and division
@@ -129,9 +130,13 @@ class RiskOrder:
     def covariates(self) -> FloatArray:
         """The scaled covariates of all patients in this order, (patients, columns)."""
         scaled = np.empty((self.patients, self.columns))
-        for start in range(0, self.patients, _BLOCK):
-            stop = min(start + _BLOCK, self.patients)
-            self.scaled(start, stop, out=scaled[start:stop])
+
+        def scale(part: slice) -> None:
+            for start in range(part.start, part.stop, _BLOCK):
+                stop = min(start + _BLOCK, part.stop)
+                self.scaled(start, stop, out=scaled[start:stop])
+
+        in_order(scale, parts(self.patients, self.columns))
         return scaled
 
     @cached_property

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,7 +29,7 @@ Part = TypeVar("Part")
 
 #: Numbers in a part, at least: with fewer, threads wait for each other longer than they work.
 _WORTH = 2**20
-#: Parts, at most: enough to keep many threads busy to the end.
+#: Parts, at most: each costs a little, and some are needed to keep all threads busy to the end.
 _MOST_PARTS = 32
 
 _chosen: ContextVar[int | None] = ContextVar("threads", default=None)
@@ -61,34 +61,38 @@ def threads() -> int:
     return os.cpu_count() or 1
 
 
-def parts(rows: int, columns: int, *, least: int = 1) -> list[slice]:
-    """Cut so many patients, each with so many numbers, into parts of at least `least`.
-
-    Sums of squares over all parts together are smaller than what they are taken of.
-    """
-    worth = max(1, least, -(-_WORTH // max(columns, 1)), 4 * columns)
-    count = min(_MOST_PARTS, rows // worth) or 1
+def parts(rows: int, numbers: int, *, least: int = 1) -> list[slice]:
+    """Cut so many rows, each worth so many `numbers`, into parts of at least `least`."""
+    count = min(_MOST_PARTS, rows // max(least, -(-_WORTH // max(numbers, 1)))) or 1
     return [slice(*both) for both in pairwise(rows * k // count for k in range(count + 1))]
 
 
 def in_order(work: Callable[[slice], Part], cut: Sequence[slice]) -> list[Part]:
     """What `work` gives for each part, computed on several threads at once."""
-    results: dict[int, Part] = {}
-    waiting = deque(range(len(cut)))
-
-    def take() -> None:
-        with suppress(IndexError):
-            while True:
-                number = waiting.popleft()
-                results[number] = work(cut[number])
-
     with _one_thread_in_blas() as alone:
-        others = min(threads(), len(cut)) - 1 if alone else 0
-        helpers = [_pool(others).submit(take) for _ in range(others)]
-        take()
-        for helper in helpers:
-            helper.result()
-    return [results[number] for number in range(len(cut))]
+        many = min(threads(), len(cut)) if alone else 1
+        if many == 1:
+            return [work(part) for part in cut]
+        results: dict[int, Part] = {}
+        waiting = SimpleQueue[int]()
+        for number in range(len(cut)):
+            waiting.put(number)
+
+        def take() -> None:
+            _chosen.set(1)  # whatever `work` asks for in its turn stays on this thread
+            with suppress(Empty):
+                while True:
+                    number = waiting.get_nowait()
+                    results[number] = work(cut[number])
+
+        # In copies of the context: how numpy is to treat an overflow goes along.
+        helpers = [_pool(many - 1).submit(copy_context().run, take) for _ in range(many - 1)]
+        try:
+            copy_context().run(take)
+        finally:
+            for helper in helpers:
+                helper.result()
+        return [results[number] for number in range(len(cut))]
 
 
 @cache
@@ -144,7 +148,6 @@ def _blas() -> tuple[Callable[[], int], Callable[[int], None]] | None:
         library = ctypes.CDLL(str(file))  # it is loaded already
         for form in ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads"):
             if hasattr(library, form.format("set")):
-                return getattr(library, form.format("get")), getattr(
-                    library, form.format("set")
-                )
+                count, choose = (getattr(library, form.format(do)) for do in ("get", "set"))
+                return count, choose
     return None

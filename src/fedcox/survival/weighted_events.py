@@ -35,6 +35,10 @@ class WeightedEvents(AbstractLink):
         return self.link.grouped
 
     @property
+    def log_events(self) -> float | None:  # type: ignore[override]
+        return None if self.link.log_events is None else self.weight * self.link.log_events
+
+    @property
     def name(self) -> str:  # type: ignore[override]
         return self.link.name
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedcox.survival.cohort import FloatArray
+from fedcox.survival.threads import in_order, parts
 
 #: Rows weighted at a time: block and copy fit the second-level cache.
 _BLOCK_ROWS = 1024
@@ -14,15 +15,20 @@ _FEW_COLUMNS = 20
 
 def weighted_square(covariates: FloatArray, weight: FloatArray) -> FloatArray:
     """Σ_i w_i x_i x_iᵀ for w ≥ 0 and covariates (patients, columns): (columns, columns)."""
-    root = np.sqrt(weight)[:, None]
     columns = covariates.shape[1]
-    total = np.zeros((columns, columns))
-    buffer = np.empty((min(_BLOCK_ROWS, len(covariates)), columns))
-    for start in range(0, len(covariates), _BLOCK_ROWS):
-        block = covariates[start : start + _BLOCK_ROWS]
-        rows = np.multiply(block, root[start : start + _BLOCK_ROWS], out=buffer[: len(block)])
-        total += rows.T @ rows
-    return total
+
+    def square(part: slice) -> FloatArray:
+        total = np.zeros((columns, columns))
+        buffer = np.empty((min(_BLOCK_ROWS, part.stop - part.start), columns))
+        for start in range(part.start, part.stop, _BLOCK_ROWS):
+            own = slice(start, min(start + _BLOCK_ROWS, part.stop))
+            rows = buffer[: own.stop - own.start]
+            np.multiply(covariates[own], np.sqrt(weight[own])[:, None], out=rows)
+            total += rows.T @ rows
+        return total
+
+    cut = parts(len(covariates), columns, least=4 * columns)
+    return np.asarray(sum(in_order(square, cut)))
 
 
 def square_of_columns(

@@ -15,6 +15,7 @@ from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.derivatives import Curvature, Derivatives
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_order import Cells, RiskOrder
+from fedcox.survival.threads import in_order, parts
 
 #: How many patients a group has on average to be worth its calls; measured, with a margin.
 _MANY = 64
@@ -61,12 +62,18 @@ class AlikePatients:
         at_risk, event = link.at_risk(rates), link.event(rates)
         cost, slope, curvature = map(self._cells, at_risk, event)
         weight = np.add.reduce(curvature, 0)
-        total = np.zeros((self.size.size, columns))
-        square = np.zeros((columns, columns))
         ones = np.ones(self.size.max(initial=0))
-        for group, x in self.parts:
-            total[group] += x @ ones[: x.shape[1]]  # a product sums rows faster than a sum
-            square += weight[group] * (x @ x.T)
+
+        def sums(part: slice) -> tuple[FloatArray, FloatArray]:
+            total, square = np.zeros((self.size.size, columns)), np.zeros((columns, columns))
+            for group, x in self.parts[part]:
+                total[group] += x @ ones[: x.shape[1]]  # a product sums rows faster than a sum
+                square += weight[group] * (x @ x.T)
+            return total, square
+
+        each = int(self.size.sum()) * columns // max(len(self.parts), 1)
+        both = in_order(sums, parts(len(self.parts), each))
+        total, square = (np.asarray(sum(some)) for some in zip(*both, strict=True))
         return Derivatives(
             float((cost @ self.size).sum()),
             slope @ self.size,

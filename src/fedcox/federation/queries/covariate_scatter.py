@@ -96,4 +96,5 @@ def _square(cohort: Cohort, mean: FloatArray | None) -> FloatArray:
             total += x.T @ x
         return total
 
-    return np.asarray(sum(in_order(square, parts(cohort.patients, cohort.columns))))
+    cut = parts(cohort.patients, cohort.columns, least=4 * cohort.columns)
+    return np.asarray(sum(in_order(square, cut)))
