@@ -17,7 +17,7 @@ lose digits so, and are centered block by block.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import local
 from typing import NamedTuple
@@ -83,8 +83,8 @@ class _Sums(NamedTuple):
     square      (columns, columns) Σ curvature · x xᵀ, or its diagonal
     cross       (pieces + 1, columns) by how much Σ r x of those at risk falls from one piece
                 to the next, and after the last to nothing
-    by_piece    (2 or 4, pieces + 1) over those who leave in each piece: r; r by their share of
-                the piece; slope and curvature of its events, if they are no constants
+    risk        (pieces + 1,) by how much Σ r falls likewise
+    events      (2, pieces + 1) slope and curvature of those in each piece, if no constants
     """
 
     cost: FloatArray
@@ -92,7 +92,8 @@ class _Sums(NamedTuple):
     curved: FloatArray
     square: FloatArray
     cross: FloatArray
-    by_piece: FloatArray
+    risk: FloatArray
+    events: FloatArray
 
     @classmethod
     def total(cls, all_sums: Iterable[_Sums]) -> _Sums:
@@ -108,16 +109,12 @@ class _Vectors(NamedTuple):
     """One number for each of some neighbours: known beforehand, or written block by block.
 
     own         their places among all patients
-    passed      how many pieces they pass
-    share       the part of the next that they live through
     hazard      at covariates zero
     predictor   β·x; `risk` is its exponential
     events      (2, patients) slope and curvature of the events, if they are no constants
     """
 
     own: slice
-    passed: IntArray
-    share: FloatArray
     hazard: FloatArray
     predictor: FloatArray
     risk: FloatArray
@@ -126,8 +123,6 @@ class _Vectors(NamedTuple):
     def block(self, here: slice) -> _Vectors:
         return _Vectors(
             slice(self.own.start + here.start, self.own.start + here.stop),
-            self.passed[here],
-            self.share[here],
             self.hazard[here],
             self.predictor[here],
             self.risk[here],
@@ -142,7 +137,6 @@ class PieceSums:
     placed  where each of these leaves
     pieces  how many there are
     rows    (patients,) their rows in the cohort; None for all of them, in order
-    weight  (patients,) how much each counts: a copy of a tied event by its share; None for one
     """
 
     cohort: Cohort
@@ -150,19 +144,7 @@ class PieceSums:
     placed: TimeAtRisk
     pieces: int
     rows: IntArray | None = None
-    weight: FloatArray | None = None
-
-    @classmethod
-    def of(cls, cohort: Cohort, scaling: Scaling, placed: TimeAtRisk, pieces: int) -> PieceSums:
-        """All patients; those with tied events once for each piece that they may leave in."""
-        copies = placed.copies
-        if copies is None or (copies == 1).all():
-            return cls(cohort, scaling, placed, pieces)
-        rows = np.repeat(np.arange(copies.size), copies)
-        number = np.arange(rows.size) - np.repeat(np.cumsum(copies) - copies, copies)
-        whole = placed.rows(rows)
-        spread = TimeAtRisk(whole.passed + number, whole.event, whole.part)
-        return cls(cohort, scaling, spread, pieces, rows, 1.0 / copies[rows])
+    _made: dict[int, sparse.csc_array] = field(default_factory=dict, repr=False)
 
     def draw(self, numbers: IntArray) -> PieceSums:
         """The patients with these study numbers, repeated as often as they are drawn."""
@@ -174,8 +156,7 @@ class PieceSums:
         start = np.repeat(first - (np.cumsum(copies) - copies), copies)
         drawn = np.sort(by_number[start + np.arange(start.size)])
         placed = self.placed.rows(drawn)
-        weight = None if self.weight is None else self.weight[drawn]
-        return PieceSums(self.cohort, self.scaling, placed, self.pieces, rows[drawn], weight)
+        return PieceSums(self.cohort, self.scaling, placed, self.pieces, rows[drawn])
 
     def derivatives(
         self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
@@ -226,55 +207,86 @@ class PieceSums:
     @cached_property
     def _reached(self) -> int:
         """How many pieces, from the first on, somebody is at risk in."""
-        return int(self.placed.intervals.max(initial=0))
+        reached = self.placed.intervals
+        if self._copies is not None:
+            reached = reached + self._copies - 1
+        return int(reached.max(initial=0))
 
     @cached_property
     def _event(self) -> FloatArray:
-        """What an event counts, as a number to compute with; zero without one."""
-        event = self.placed.event.astype(np.float64)
-        return event if self.weight is None else event * self.weight
+        """One for an event, as a number to compute with."""
+        return self.placed.event.astype(np.float64)
+
+    @cached_property
+    def _copies(self) -> IntArray | None:
+        """How many of each patient, of whom some have several."""
+        copies = self.placed.copies
+        return None if copies is None or (copies == 1).all() else copies
 
     @cached_property
     def _events(self) -> FloatArray:
         """(pieces,) how many there are in each."""
-        events = np.bincount(self.placed.passed, self._event, self.pieces + 1)
-        return np.asarray(events[:-1], dtype=np.float64)
+        piece, event = self.placed.passed, self._event
+        if self._copies is not None:
+            piece = _following(piece, self._copies)
+            event = np.repeat(event / self._copies, self._copies)
+        return np.asarray(np.bincount(piece, event, self.pieces + 1)[:-1], dtype=np.float64)
+
+    def _leaving(self, part: slice) -> sparse.csc_array:
+        """Where those of a part fall away from those at risk: (pieces + 1, patients), kept.
+
+        Where the piece that a patient leaves in begins, all falls away but the part of it that
+        was lived through; this does where it ends. Copies do so by their share.
+        """
+        if part.start not in self._made:
+            piece, lived = self.placed.passed[part], self.placed.part[part]
+            ends = np.arange(0, 2 * piece.size + 1, 2, dtype=np.int32)
+            shares = np.stack([1.0 - lived, lived], axis=1)
+            if self._copies is not None:
+                copies = self._copies[part]
+                piece, shares = _following(piece, copies), shares / copies[:, None]
+                shares = np.repeat(shares, copies, axis=0)
+                ends[1:] = 2 * np.cumsum(copies)
+            places = np.empty((piece.size, 2), dtype=np.int32)
+            places[:, 0], places[:, 1] = piece, np.minimum(piece + 1, self.pieces)
+            shape = self.pieces + 1, ends.size - 1
+            self._made[part.start] = sparse.csc_array(
+                (shares.ravel(), places.ravel(), ends), shape=shape
+            )
+        return self._made[part.start]
 
     # Sums.
 
     def _sums(self, part: slice, size: int, point: _Point, room: local) -> _Sums:
         """Over neighbours, block by block."""
-        vectors = self._vectors(part, point)
-        patients = vectors.passed.size
+        leaving, patients = self._leaving(part), part.stop - part.start
         even = -(-patients // max(1, -(-patients // size))) or 1  # no small block at the end
+        predictor, risk = np.zeros((2, patients))
+        events = np.zeros((2 if point.link.log_events is None else 0, patients))
+        vectors = _Vectors(part, leaving.T @ point.before, predictor, risk, events)
 
         def blocks() -> Iterator[_Sums]:
             for start in range(0, max(patients, 1), even):
-                own = vectors.block(slice(start, min(start + even, patients)))
-                yield self._of_block(self._covariates(own.own, size, room), own, point)
+                here = slice(start, min(start + even, patients))
+                own = vectors.block(here)
+                x = self._covariates(own.own, size, room)
+                found = self._of_block(x, own, point)
+                if point.whole:
+                    fall = _columns(leaving, here, risk[here])
+                    found = found._replace(cross=self._with_events(fall, own, point) @ x)
+                yield found
 
-        total = _Sums.total(blocks())
+        total, passed = _Sums.total(blocks()), self.placed.passed[part]
         if point.link.log_events is not None:
-            total.cost[...] -= point.link.log_events * (self._event[part] @ vectors.predictor)
-        by_piece = vectors.risk, vectors.share * vectors.risk, *vectors.events
-        sums = [np.bincount(vectors.passed, one, self.pieces + 1) for one in by_piece]
-        return total._replace(by_piece=np.array(sums))
-
-    def _vectors(self, part: slice, point: _Point) -> _Vectors:
-        passed, share = self.placed.passed[part], self.placed.part[part]
-        hazard = point.rates.take(passed)
-        hazard *= share
-        hazard += point.before.take(passed)
-        predictor, risk = np.zeros((2, passed.size))
-        events = np.zeros((2 if point.link.log_events is None else 0, passed.size))
-        return _Vectors(part, passed, share, hazard, predictor, risk, events)
+            total.cost[...] -= point.link.log_events * (self._event[part] @ predictor)
+        by_piece = [np.bincount(passed, terms, self.pieces + 1) for terms in events]
+        return total._replace(risk=leaving @ risk, events=np.array(by_piece))
 
     def _of_block(self, x: FloatArray, own: _Vectors, point: _Point) -> _Sums:
+        """Without those by piece."""
         if point.effects:
             np.matmul(x, point.beta, out=own.predictor)
         np.exp(np.minimum(own.predictor, HIGHEST), out=own.risk)
-        if self.weight is not None:
-            np.multiply(own.risk, self.weight[own.own], out=own.risk)
         weight = own.hazard * own.risk
         cost = 0.0
         if point.link.log_events is None:
@@ -286,40 +298,32 @@ class PieceSums:
             slope = (weight - point.link.log_events * self._event[own.own]) @ x
         curved: FloatArray = _NOTHING
         square: FloatArray = _NOTHING
-        cross: FloatArray = _NOTHING
         if point.detail is Detail.DIAGONAL:
-            curved, square = weight @ x, weight @ x**2
-        elif point.detail is Detail.BLOCK:
-            curved, square = weight @ x, weighted_square(x, weight)
-        elif point.whole:
-            cross, square = self._leaving(own, point) @ x, weighted_square(x, weight)
-        return _Sums(np.array(cost), slope, curved, square, cross, _NOTHING)
+            square = weight @ x**2
+        elif point.detail is not Detail.GRADIENT:
+            square = weighted_square(x, weight)
+        if point.detail in (Detail.DIAGONAL, Detail.BLOCK):
+            curved = weight @ x
+        return _Sums(np.array(cost), slope, curved, square, *(_NOTHING,) * 3)
 
     def _add_events(self, own: _Vectors, point: _Point) -> float:
         """Write the slope and curvature of a block's events, and give what they cost."""
         happened = np.flatnonzero(self.placed.event[own.own])
-        rates = point.rates.take(own.passed[happened])
+        rates = point.rates.take(self.placed.passed[own.own][happened])
         event = point.link.event(rates * own.risk[happened])
         own.events[0, happened], own.events[1, happened] = event.slope, event.curvature
         return float(np.add.reduce(event.cost))
 
-    def _leaving(self, own: _Vectors, point: _Point) -> sparse.csc_array:
-        """Where r of each patient falls away from those at risk: (pieces + 1, patients).
-
-        Where the piece that a patient leaves in begins, all falls away but its share in that
-        piece, and this where it ends. The share of an event is what has its curvature.
-        """
-        share = own.share * own.risk
+    def _with_events(
+        self, fall: sparse.csc_array, own: _Vectors, point: _Point
+    ) -> sparse.csc_array:
+        """As if events were at risk in their piece by as much as gives them their curvature."""
         if point.link.log_events is None:
-            rates, curvature = point.rates.take(own.passed), own.events[1]
-            share += np.divide(curvature, rates, out=np.zeros_like(rates), where=rates > 0)
-        weights = np.stack([own.risk - share, share], axis=1)
-        places = np.empty(weights.shape, dtype=np.int32)
-        places[:, 0], places[:, 1] = own.passed, np.minimum(own.passed + 1, self.pieces)
-        ends = np.arange(0, places.size + 1, 2, dtype=np.int32)
-        return sparse.csc_array(
-            (weights.ravel(), places.ravel(), ends), shape=(self.pieces + 1, own.passed.size)
-        )
+            rates = point.rates.take(self.placed.passed[own.own])
+            share = np.divide(own.events[1], rates, out=np.zeros_like(rates), where=rates > 0)
+            fall.data[::2] -= share
+            fall.data[1::2] += share
+        return fall
 
     def _covariates(self, own: slice, size: int, room: local) -> FloatArray:
         """Of some patients, (patients, kept columns), as they are summed over."""
@@ -340,11 +344,10 @@ class PieceSums:
     def _scaled(self, sums: _Sums, point: _Point) -> Derivatives:
         """The sums on the common scale, and as derivatives."""
         rates = point.rates[:-1]
-        leaving, share, *events = sums.by_piece
-        at_risk = rates * (_at_risk(leaving) + share[:-1])
+        at_risk = rates * _at_risk(sums.risk)
         slope, curvature = -(point.link.log_events or 0.0) * self._events, 0.0
-        if events:
-            slope, curvature = (part[:-1] for part in events)
+        if point.link.log_events is None:
+            slope, curvature = sums.events[:, :-1]
         alpha, curved = at_risk + slope, at_risk + curvature
         mean, spread = self._origin, self.scaling.spread
         loss = float(sums.cost + np.add.reduce(at_risk))
@@ -373,6 +376,21 @@ def _center(sums: FloatArray, weight: FloatArray, mean: FloatArray, spread: Floa
         own = slice(first, first + _PATIENTS)
         sums[own] -= weight[own, None] * mean
         sums[own] /= spread
+
+
+def _following(first: IntArray, many: IntArray) -> IntArray:
+    """So many numbers after each `first`, itself among them."""
+    before = np.cumsum(many) - many
+    return np.asarray(np.repeat(first - before, many) + np.arange(many.sum()))
+
+
+def _columns(matrix: sparse.csc_array, here: slice, weight: FloatArray) -> sparse.csc_array:
+    """Some neighbouring columns, each weighted."""
+    ends = matrix.indptr[here.start : here.stop + 1]
+    inside = slice(ends[0], ends[-1])
+    data = matrix.data[inside] * np.repeat(weight, np.diff(ends))
+    shape = matrix.shape[0], weight.size
+    return sparse.csc_array((data, matrix.indices[inside], ends - ends[0]), shape=shape)
 
 
 def _at_risk(leaving: FloatArray) -> FloatArray:
