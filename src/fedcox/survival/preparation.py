@@ -55,7 +55,7 @@ def prepare_placed(
     """The same for patients already placed in the `total` intervals that are fitted."""
     if not link.additive:
         return _ordered(cohort, risk, total, scaling, link)
-    sums = PieceSums.of(cohort, scaling, risk, total)
+    sums = PieceSums(cohort, scaling, risk, total)
     return sums if link.canonical else _WithInformation(sums, link)
 
 
