@@ -127,7 +127,18 @@ def test_edges_beyond_every_event_or_before_it_are_an_error_or_a_notice() -> Non
         run(frame, grid={"edges": [0.25, 0.5]}, outcome={"resolution": 0.25})
     fitted = run(frame, grid={"edges": [50, 5000, 6000]})
     assert "1 of 3 pieces had no event" in told(fitted, JoinedIntervalsWarning)
-    assert fitted.edges.tolist() == [50, 6000]
+    assert [row.hazard > 0 for row in fitted.baseline] == [True, True, False]
+
+
+def test_named_pieces_before_the_first_event_do_not_thin_the_hazard_of_the_next() -> None:
+    frame = table(400).assign(time=lambda frame: frame["time"] + 300)
+    late = run(frame, grid={"edges": [100, 300, 320, 340, 380, 1000]})
+    plain = run(table(400), grid={"edges": [20, 40, 80, 700]})
+    np.testing.assert_allclose(late.summary["coef"], plain.summary["coef"], rtol=1e-9)
+    between = run(
+        frame, grid={"edges": [300, 320, 320.5, 340, 1000]}, outcome={"resolution": 0.5}
+    )
+    assert "of 5 pieces had no event" in told(between, JoinedIntervalsWarning)
 
 
 def test_more_pieces_than_events_are_an_error_in_words() -> None:

@@ -130,6 +130,7 @@ def test_defaults_are_the_documented_ones() -> None:
         "grid": {"width": 30.0},
         "model": {
             "link": "log",
+            "baseline": "pieces",
             "censored_interval": "include",
             "ridge": 0.0,
             "missing": "refuse",

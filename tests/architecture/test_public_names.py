@@ -24,6 +24,7 @@ PUBLIC = [
     "OwnModule",
     "Perceptron",
     "PrivateNetwork",
+    "ProportionalHazards",
     "Study",
     "TileScorer",
     "TileScorerWithTable",

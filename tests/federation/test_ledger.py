@@ -136,7 +136,7 @@ def test_every_row_of_a_fit_on_pieces_is_accounted_for(width: float | None) -> N
         if row.query == "interval counts":  # on cells that pieces are cut from
             cells = row.numbers_down - 3
             assert row.numbers_up == 3 + 3 * cells
-            assert cells >= intervals
+            assert cells >= (intervals if width else 2)  # tied event times have several pieces
         elif row.round > 2:
             assert row.numbers_up == 1 + t + P + curvature(row.query, t)
             assert row.numbers_down == t + P + (setting if row.round == 3 else 0)

@@ -24,6 +24,7 @@ from fedcox.federation.query import AbstractAdditiveQuery
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
+from fedcox.survival.link import LINKS
 from tests.network_examples import (
     GRID,
     KINDS,
@@ -36,7 +37,7 @@ from tests.network_examples import (
     split_up,
     uneven,
 )
-from tests.problems import LINK_NAMES, READINGS
+from tests.problems import READINGS
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedcox.errors.EmptyIntervalsWarning")
 
@@ -82,14 +83,17 @@ def _steps(network: TrainedNetwork) -> int:
 @given(
     kind=st.sampled_from(KINDS),
     seed=st.integers(0, 2**32),
-    link=st.sampled_from(LINK_NAMES),
+    link=st.sampled_from(sorted(LINKS)),
+    width=st.sampled_from([25.0, None]),
     balanced=st.booleans(),
 )
 def test_any_split_takes_the_path_of_pooled_training(
-    kind: Kind, seed: int, link: Any, balanced: bool
+    kind: Kind, seed: int, link: Any, width: float | None, balanced: bool
 ) -> None:
     solver = replace(HUNDRED_STEPS, epochs=2, batch_size=12)
     asked = plan(kind, link=link, balanced=balanced, solver=solver, precision="float64")
+    if link == "log":  # the others need one
+        asked = replace(asked, width=width)
     centers = split_up(patients(), *split_choices(seed))
     found = train_network(asked, InProcess.from_cohorts(centers))
     assert difference(found, pooled(asked)) < 1e-8
@@ -97,9 +101,12 @@ def test_any_split_takes_the_path_of_pooled_training(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batching", ["patients", "rows"])
-def test_in_double_precision_nothing_but_rounding_differs(kind: Kind, batching: Any) -> None:
+@pytest.mark.parametrize("changed", [{"width": None}, {"link": "cloglog", "reading": "half"}])
+def test_in_double_precision_nothing_but_rounding_differs(
+    kind: Kind, batching: Any, changed: dict[str, Any]
+) -> None:
     solver = replace(HUNDRED_STEPS, epochs=2, batching=batching, batch_size=20, validation=0.2)
-    asked = plan(kind, solver=solver, precision="float64", reading="half")
+    asked = plan(kind, solver=solver, precision="float64", **changed)
     found = train_network(asked, InProcess.from_cohorts(split_up(patients(), *uneven())))
     expected = pooled(asked)
     assert difference(found, expected) < 1e-8
@@ -111,9 +118,12 @@ def test_in_double_precision_nothing_but_rounding_differs(kind: Kind, batching: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_secure_sums_end_where_pooled_training_ends(kind: Kind) -> None:
+@pytest.mark.parametrize("changed", [{"width": None}, {"link": "cloglog", "balanced": True}])
+def test_secure_sums_end_where_pooled_training_ends(
+    kind: Kind, changed: dict[str, Any]
+) -> None:
     solver = replace(HUNDRED_STEPS, epochs=1, batch_size=12, validation=0.2)
-    asked = plan(kind, solver=solver, precision="float64", balanced=True)
+    asked = plan(kind, solver=solver, precision="float64", **changed)
     centers = InProcess.from_cohorts(split_up(patients(), *uneven()))
     found = train_network(asked, Masked.around(centers))
     # Sums are exact to 2⁻³²; Adam divides a gradient by its own size.
@@ -145,7 +155,7 @@ def questions(kind: Kind) -> dict[str, AbstractAdditiveQuery[Any]]:
     rng = np.random.default_rng(4)
     found: dict[str, AbstractAdditiveQuery[Any]] = {}
     held = HeldOut(5, 0.25, PATIENTS)
-    for link, reading in zip(LINK_NAMES, READINGS[1:], strict=True):
+    for link, reading in zip(LINKS, READINGS, strict=True):
         setting = network_setting(kind, link=link, reading=reading, event_weight=3.0)
         theta = setting.started(1)
         alpha = rng.normal(-2.0, 0.5, GRID.intervals)

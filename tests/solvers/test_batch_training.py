@@ -46,13 +46,15 @@ def agreed(
     reading: CensoredInterval = "include",
     width: float | None = 20.0,
 ) -> Agreement:
-    plan = Plan(("a", "b", "c"), LINKS[link], reading, width, None, 0.0, Newton())
+    plan = Plan(
+        ("a", "b", "c"), LINKS[link], reading, width, None, 0.0, Newton(), few_pieces=True
+    )
     return agree(plan, federation)
 
 
 def problem_of(agreement: Agreement, ridge: float = 0.0) -> Problem:
     setting = agreement.setting
-    events = float(agreement.counts.events[setting.active].sum())
+    events = float(agreement.events.sum())
     return Problem(
         DiscreteTimeLoss(setting),
         np.zeros(setting.intervals),

@@ -69,6 +69,7 @@ class Agreement:
     aliased: BoolArray  # (columns,)
     correlation: FloatArray  # (kept columns, kept columns)
     cells: int  # intervals before any were joined
+    empty: int  # pieces without an event among those that the study names
     risk_table: tuple[RiskRow, ...]  # at round times; empty for grouped time
     filled: FloatArray  # (columns,) cells without a value, over all centers
 
@@ -109,13 +110,25 @@ class _Cells:
         happened = np.flatnonzero(events)
         if self.named is not None:
             places = np.searchsorted(self.pieces.bounds, self.named.bounds)
-            kept = places[join_empty(np.add.reduceat(events, places[:-1]))]
+            kept = places[join_empty(self._by_name(events))]
         elif self.at_events and happened.size <= most and single:
             return np.union1d([0, events.size], np.append(happened, happened + 1)), True
         else:
             pieces = cut_by_events(events, most=most, least=least)
             kept = np.union1d([0, events.size], pieces)
         return kept, False
+
+    def empty(self, events: FloatArray) -> int:
+        """How many pieces that the study names have no event."""
+        if self.named is None:
+            return 0
+        return int(np.count_nonzero(self._by_name(events) == 0))
+
+    def _by_name(self, events: FloatArray) -> FloatArray:
+        if self.named is None:
+            return events
+        places = np.searchsorted(self.pieces.bounds, self.named.bounds)
+        return np.asarray(np.add.reduceat(events, places[:-1]))
 
     def risk_table(self, counts: Counts) -> tuple[RiskRow, ...]:
         """Who is at risk after each round time, and how many events there were by then."""
@@ -147,6 +160,7 @@ class _Time:
     by_center: dict[str, Counts] | None
     active: BoolArray
     cells: int
+    empty: int = 0
     risk_table: tuple[RiskRow, ...] = ()
     leavers: IntArray | None = None
     evidence: Evidence | None = None
@@ -189,6 +203,7 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         scale.aliased,
         scale.correlation,
         time.cells,
+        time.empty,
         time.risk_table,
         sums.patients - sums.present,
     )
@@ -242,6 +257,7 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         by_center,
         active,
         units.intervals if cells.named is None else cells.named.intervals,
+        cells.empty(counts.events),
         cells.risk_table(counts),
         None if federation.shows_centers else leavers_within(active, joined.leavers()),
         evidence,

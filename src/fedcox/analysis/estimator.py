@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 Missing = Literal["refuse", "drop", "mean"]
 
+_CAUTIONS = ("RidgeWarning", "LateEventsWarning")
+
 
 class AbstractSurvivalEstimator(ABC):
     """What every estimator here does alike; each one has settings and makes a `_plan` of them.
@@ -94,8 +96,8 @@ class AbstractSurvivalEstimator(ABC):
             cohort = self._without_missing(given)
             found = estimate(plan, InProcess.from_cohorts({"all": cohort}))
         told = notices(plan, found.agreement, found.solution)
-        # On z, p and intervals alone: said where they are read, not in every fit of a search.
-        self._cautions = [notice for notice in told if notice.name == "RidgeWarning"]
+        # Of what was asked for: said where it is read, not in every fit of a search.
+        self._cautions = [notice for notice in told if notice.name in _CAUTIONS]
         _warn(notice for notice in told if notice not in self._cautions)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if hasattr(X, "columns"):

@@ -202,12 +202,12 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
         yield from _silent_intervals(agreement)
         yield from _merged(agreement)
         yield from _coarse(plan, agreement, solution)
-    elif agreement.cells > agreement.grid.intervals:
-        joined = agreement.cells - agreement.grid.intervals
+    elif agreement.empty:
         yield Notice(
             "JoinedIntervalsWarning",
-            f"{joined} of {agreement.cells} pieces had no event and were joined with a "
-            "neighbour, since nothing could be told of their hazard.",
+            f"{agreement.empty} of {agreement.cells} pieces had no event. Between others they "
+            "were joined with the next; before the first event and after the last the hazard "
+            "is zero.",
         )
     yield from _tied(agreement)
     yield from _late(agreement)

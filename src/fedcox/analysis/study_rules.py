@@ -163,10 +163,17 @@ def _differential(tables: Mapping[str, Any]) -> Iterator[str]:
             '[solver] method = "private" and [privacy.differential] go together: '
             + (f'the method is "{method}".' if private else "no epsilon is given.")
         )
-    if not private:
-        return
-    if (_table(tables, "grid") or {}).get("horizon") is None:
-        yield "[grid] horizon: needed, since patients are not asked for it under noise."
+    if private:
+        yield from _public(tables)
+
+
+def _public(tables: Mapping[str, Any]) -> Iterator[str]:
+    """What must be known without asking the patients."""
+    for key in ("width", "horizon"):
+        if (_table(tables, "grid") or {}).get(key) is None:
+            yield f"[grid] {key}: needed, since patients are not asked for it under noise."
+    if (_table(tables, "model") or {}).get("baseline") == "spline":
+        yield '[model] baseline: "spline" is not fitted under noise; leave it out.'
     covariates = tables.get("covariates")
     if isinstance(covariates, Mapping):
         ranges = {

@@ -120,10 +120,13 @@ def time_words(fitted: FittedStudy) -> str:
     """Where times stand that are recorded in whole units; nothing where they are exact."""
     if fitted.resolution is None:
         return ""
-    step = f"{short_text(fitted.resolution)} {fitted.study.schema.time_unit}"
+    unit = fitted.study.schema.time_unit
+    step = f"whole {unit}"
+    if fitted.resolution != 1:
+        step = f"steps of {short_text(fitted.resolution)} {unit}"
     return (
-        f"Times are recorded in steps of {step}; each stands at the middle of its step, so "
-        "that events at the same time count as in Efron's method."
+        f"Times are recorded in {step}; each stands at the middle of its own, so that events "
+        "at the same time count as in Efron's method."
     )
 
 

@@ -6,7 +6,7 @@ method on all of them at once is Newton's method on each.
 
 After training with weights one factor of all risks is fitted with the baseline. Weights flatten
 risks with the complementary log-log link, since weighted events are no events of such a model;
-with either link a training of few epochs leaves them too small.
+with either grouped link a training of few epochs leaves them too small.
 """
 
 from __future__ import annotations

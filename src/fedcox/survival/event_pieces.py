@@ -108,10 +108,11 @@ def cut_by_events(events: FloatArray, *, most: int, least: int = 1) -> IntArray:
 def join_empty(events: FloatArray) -> IntArray:
     """Which bounds remain, by their places, if a piece without events joins the next.
 
-    Those after the last event join the one before.
+    Not those before the first event, or after the last: each of these stays whole and empty,
+    for time in which nothing can happen would make the hazard of its neighbour too small.
     """
     ends = np.flatnonzero(events) + 1
-    return np.concatenate(([0], ends[:-1], [events.size]))
+    return np.union1d([0, ends[0] - 1, events.size], ends)
 
 
 def recorded_unit(times: FloatArray) -> float:

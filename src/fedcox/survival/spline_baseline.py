@@ -23,7 +23,8 @@ def spline_basis(bounds: FloatArray, events: FloatArray, size: int) -> FloatArra
     """One row for each piece between `bounds`, `size` columns: (pieces, size).
 
     A constant, log time, and natural cubic pieces between knots that have as many events
-    between them. Columns are orthonormal where the events are.
+    between them. Where the events are, columns are not correlated and have a mean square of
+    one, so that no number is large.
     """
     middle = 0.5 * (bounds[:-1] + bounds[1:])
     x = np.log(middle)
@@ -35,7 +36,7 @@ def spline_basis(bounds: FloatArray, events: FloatArray, size: int) -> FloatArra
         last = _cubic(x, knots[-2], knots[-1])
         columns += [_cubic(x, knot, knots[-1]) - last for knot in knots[:-2]]
     rows = np.stack(columns)  # (size, pieces)
-    root = np.linalg.cholesky((rows * events) @ rows.T)
+    root = np.linalg.cholesky((rows * (events / events.sum())) @ rows.T)
     return np.asarray(np.linalg.solve(root, rows).T)
 
 

@@ -100,8 +100,8 @@ class Pieces:
     def __post_init__(self) -> None:
         bounds = _increasing(self.bounds, least=2)
         object.__setattr__(self, "bounds", bounds)
-        if self.ties is not None and self.ties.shape != (bounds.size - 1,):
-            raise StudyError("There must be a number of events for each piece.")
+        if self.ties is not None and not _belong_together(self.ties, bounds.size - 1):
+            raise StudyError("Event times and the pieces of their ties do not go together.")
         if self.unit is not None and not (self.unit > 0 and np.isfinite(self.unit)):
             raise StudyError("The unit in which times are recorded must be a positive number.")
 
@@ -325,6 +325,15 @@ def grouped_grid(grid: AnyGrid) -> TimeGrid:
     if isinstance(grid, Pieces):
         raise TypeError("This is made for intervals of grouped time; these are pieces.")
     return grid
+
+
+def _belong_together(ties: IntArray, pieces: int) -> bool:
+    """Whether every event time has as many pieces as its ties say."""
+    if ties.shape != (pieces,) or (ties < 0).any():
+        return False
+    tied = TiedPieces.of(ties)
+    whole = tied.first[-1] + tied.steps[-1] == pieces
+    return bool(whole and (ties == ties[tied.first]).all())
 
 
 def _increasing(edges: FloatArray, *, least: int) -> FloatArray:

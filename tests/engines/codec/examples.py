@@ -94,8 +94,8 @@ PIECES = Pieces(np.array([0.0, 3.0, 11.0, 40.0, 90.0, 150.0]), 1.0)
 EXACT = {
     "pieces": PIECES,
     "exact pieces": Pieces(np.array([0.0, 2.5, 60.25])),
-    "event times": Pieces(
-        np.array([0.0, 3.0, 4.0, 50.0, 51.0]), 1.0, np.array([0, 2, 0, 5], dtype=np.int64)
+    "event times": Pieces(np.array([0.0, 3.0, 4.0, 50.0, 51.0]), 1.0).with_ties(
+        np.array([0.0, 2.0, 0.0, 5.0])
     ),
 }
 SCALING = Scaling(np.array([0, 2]), np.array([0.1, -0.2]), np.array([1.1, 0.9]))
@@ -107,6 +107,8 @@ CODECS: tuple[AbstractCodec, ...] = (Float32(), EightBit(), Sign(), TopK(0.3))
 def setting(**changed: Any) -> Setting:
     grid = changed.pop("grid", REGULAR)
     active = np.arange(grid.intervals) % 5 != 4
+    if isinstance(grid, Pieces) and grid.ties is not None:
+        active = grid.ties > 0
     return replace(Setting(grid, active, "half", LINKS["logit"], SCALING), **changed)
 
 
