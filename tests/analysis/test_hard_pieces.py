@@ -127,7 +127,9 @@ def test_edges_beyond_every_event_or_before_it_are_an_error_or_a_notice() -> Non
         run(frame, grid={"edges": [0.25, 0.5]}, outcome={"resolution": 0.25})
     fitted = run(frame, grid={"edges": [50, 5000, 6000]})
     assert "1 of 3 pieces had no event" in told(fitted, JoinedIntervalsWarning)
-    assert [row.hazard > 0 for row in fitted.baseline] == [True, True, False]
+    assert [row.hazard > 0 for row in fitted.baseline] == [True, True]
+    assert fitted.horizon < 1.3 * frame["time"].max()  # of what comes later nothing is known
+    assert "One piece holds" in told(run(frame, grid={"edges": [5000]}), CoarseTimeWarning)
 
 
 def test_named_pieces_before_the_first_event_do_not_thin_the_hazard_of_the_next() -> None:
@@ -177,7 +179,10 @@ def test_grouped_time_says_when_it_may_mislead() -> None:
     narrow = run(frame, grid={"width": 2}, model={"link": "cloglog"})
     assert not told(narrow, CoarseTimeWarning)
     assert distance(narrow, frame) < 0.5
-    assert not told(run(frame, grid={"width": 100}), CoarseTimeWarning)
+    assert "its hazard is taken as constant" in told(
+        run(frame, grid={"width": 100}), CoarseTimeWarning
+    )
+    assert not told(run(frame, grid={"width": 20}), CoarseTimeWarning)
     assert distance(run(frame, grid={"width": 100}), frame) < distance(wide, frame) / 3
 
 

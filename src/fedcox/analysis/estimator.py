@@ -93,6 +93,7 @@ class AbstractSurvivalEstimator(ABC):
         plan = self._plan(names)
         with at_most(self.threads):
             given = Cohort(_table(X), *outcome(y))
+            _check_times(given, plan)
             cohort = self._without_missing(given)
             found = estimate(plan, InProcess.from_cohorts({"all": cohort}))
         told = notices(plan, found.agreement, found.solution)
@@ -502,6 +503,15 @@ def _refuse(unsupported: Mapping[str, Any]) -> None:
     others = sorted(set(unsupported) - {"sample_weight"})
     if others:
         raise TypeError(f"fit takes X and y, and no {', '.join(others)}.")
+
+
+def _check_times(cohort: Cohort, plan: Plan) -> None:
+    nothing = int(np.count_nonzero(cohort.time <= 0))
+    if nothing and not plan.link.grouped:
+        raise CohortError(
+            f"{nothing} patient(s) have a follow-up time of zero.",
+            ["Record some time, or leave them out: nobody is at risk for no time."],
+        )
 
 
 def _missing_values(patients: int) -> CohortError:

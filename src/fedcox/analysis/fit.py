@@ -224,6 +224,7 @@ def fit(
         coefficient_covariance=found.inference.covariance,
         curve_error=found.inference.curve_error,
         risk_table=agreement.risk_table,
+        followed_longer=agreement.counts.passed,
         log_likelihood=log_likelihood,
         null_log_likelihood=null,
         likelihood_ratio=likelihood_ratio(

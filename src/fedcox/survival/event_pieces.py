@@ -74,6 +74,15 @@ def public_cells(horizon: float, unit: float | None) -> FloatArray:
     return np.asarray(cells)
 
 
+def public_ends(longest: float) -> FloatArray:
+    """Ends of cells to find the end of follow-up on, whatever the unit of time is.
+
+    Each is one per cent longer than the one before, from next to nothing to `longest`; one more
+    is for what lies beyond.
+    """
+    return np.append(np.geomspace(1e-12 * longest, longest, 2800), 2.0 * longest)
+
+
 def cut_by_events(events: FloatArray, *, most: int, least: int = 1) -> IntArray:
     """Which bounds of the cells, by their places, close pieces with as many events each.
 
