@@ -38,7 +38,7 @@ from fedcox.survival.event_pieces import (
 )
 from fedcox.survival.interval_merging import leavers_within, merged_ends, merged_leavers
 from fedcox.survival.spline_baseline import spline_basis
-from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
+from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid, whole_units
 
 #: Where nothing must be hidden, a piece for every event time up to so many.
 _MOST_PIECES = 400
@@ -143,7 +143,7 @@ class _Cells:
         bounds, unit = self.pieces.bounds, self.pieces.unit
         times = round_times(float(bounds[self.end(counts)]))
         if unit is not None:
-            times = np.unique(np.rint(times / unit)) * unit
+            times = np.unique(whole_units(times, unit)) * unit
         happened = np.append(0.0, np.cumsum(counts.events))
         reached = np.append(counts.reached, float(counts.passed))
         reached[0] = counts.patients
@@ -292,9 +292,10 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
     unit = plan.resolution
     if unit is None:
         answer = replies.pop()
-        unit = 1.0 if not alone and answer == 0 else None
         if alone:
             unit = _unit(answer, replies[0] if at_events else None)
+        else:
+            unit = answer.unit
     if not at_events:
         return sums, _cells(plan, replies[0] if replies else plan.horizon, unit)
     times, longest = replies
@@ -328,7 +329,7 @@ def _hidden_cells(plan: Plan, federation: Federation) -> _Cells:
     replies = federation.ask_together(questions) if questions else []
     unit = plan.resolution
     if unit is None:
-        unit = 1.0 if replies.pop() == 0 else None
+        unit = replies.pop().unit
     horizon = plan.horizon
     if replies:
         last = int(replies[0])
@@ -365,7 +366,7 @@ def _cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: b
         return _Cells.of(np.unique([0.0, start, *some, times[-1], horizon]), unit)
     if unit is not None:
         ends = np.unique(np.ceil(times / unit - 1e-6))
-        last = max(ends[-1], np.ceil(horizon / unit - 1e-6))
+        last = max(ends[-1], float(whole_units(np.array(horizon), unit)))
         bounds = unit * np.unique(np.concatenate([[0.0], ends - 1.0, ends, [last]]))
     else:
         starts = times - _MOMENT * np.diff(times, prepend=0.0)

@@ -280,7 +280,7 @@ class FittedStudy:
             ends = places_of_ends(self.interval_ends, self._times(times), link=self.link)
             return curves[:, ends]
         at = self._times(times)
-        return self._hazard.survival(log_risk, at)
+        return self._hazard.survival(log_risk - self._at_means, at)
 
     def survival_band(
         self, x: FloatArray, times: ArrayLike | None = None
@@ -293,10 +293,8 @@ class FittedStudy:
             return None
         at = self._times(times)
         fitted = [i for i, row in enumerate(self.coefficients) if row.coef is not None]
-        coef = _column([self.coefficients[i].coef for i in fitted])
-        mean = self.means[fitted]
-        centered = np.asarray(x)[:, fitted] - mean
-        hazard = self._hazard.cumulative(at) * np.exp(coef @ mean)
+        centered = np.asarray(x)[:, fitted] - self.means[fitted]
+        hazard = self._hazard.cumulative(at)
         error = self.curve_error.relative(hazard, centered, self.coefficient_covariance)
         log_survival = np.log(self.survival(x, at))
         with np.errstate(over="ignore"):
@@ -315,7 +313,8 @@ class FittedStudy:
             )
         if self.grouped:
             return quantile_time(self.survival(x), self.interval_ends, share)
-        return self._hazard.time_at(-np.log(share) * np.exp(-self._log_risk(x)))
+        at_means = self._at_means
+        return self._hazard.time_at(-np.log(share) * np.exp(at_means - self._log_risk(x)))
 
     def predict_log_risk(self, frame: pd.DataFrame) -> pd.Series[float]:
         """Coefficients times covariates: higher is worse; zero is the baseline patient."""
@@ -381,8 +380,14 @@ class FittedStudy:
         return at
 
     @property
+    def _at_means(self) -> float:
+        """The log risk of mean covariates: at zero a hazard may be beyond any number."""
+        return float(np.nansum(self.means * [row.coef or 0.0 for row in self.coefficients]))
+
+    @property
     def _hazard(self) -> PiecewiseHazard:
-        hazard = np.array([row.hazard for row in self.baseline], dtype=np.float64)
+        """At mean covariates."""
+        hazard = np.exp(self._alpha() + self._at_means)
         return PiecewiseHazard(np.append(0.0, self.interval_ends), hazard)
 
     def _alpha(self) -> FloatArray:

@@ -231,10 +231,12 @@ def _one_piece(agreement: Agreement) -> Iterator[Notice]:
 
 def _tied(agreement: Agreement) -> Iterator[Notice]:
     """Event times so coarse that every way of treating ties is a guess."""
-    counts, grid = agreement.counts, agreement.setting.grid
-    if not isinstance(grid, Pieces) or grid.ties is None:
+    counts, grid = agreement.counts, agreement.grid
+    if not isinstance(grid, Pieces):
         return
     many = (counts.events >= _MANY_TIES) & (counts.events > _MOST_HAZARD * counts.reached)
+    if agreement.setting.grid is grid:  # longer pieces than a unit have no ties of their own
+        many &= grid.widths <= 1.5 * (grid.unit or 0.0)
     share = float(counts.events[many].sum() / counts.events.sum())
     if share > _MOST_EVENTS:
         yield Notice(

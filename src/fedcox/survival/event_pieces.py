@@ -64,7 +64,7 @@ def public_cells(horizon: float, unit: float | None) -> FloatArray:
     Each is a whole number of units wide, and half a per cent of the time or one unit.
     """
     single = horizon / _UNITS if unit is None else unit
-    last = max(1, int(np.ceil(horizon / single - _WHOLE)))
+    last = max(1, int(np.floor(horizon / single + _WHOLE)))
     steps = int(np.ceil(np.log(max(last / _SINGLE_UNITS, 1.0)) / np.log1p(_SHARE)))
     later = _SINGLE_UNITS * (1.0 + _SHARE) ** np.arange(steps + 1)
     cells = np.unique(np.rint(np.append(np.arange(_SINGLE_UNITS), later)))
