@@ -30,6 +30,8 @@ from fedcox.survival.separation import separated_columns
 #: fresh Hessian multiplies the decrement by about r, and so does one with the old Hessian.
 #: Below this, the old one is good enough to the end.
 _COAST = 1e-5
+#: The same where a Hessian costs as much as several rounds.
+_COAST_EARLY = 1e-2
 #: Where a step with the old Hessian gains less than this factor, a fresh one is asked for.
 _SLOW = 0.05
 #: A loss that hardly changes any more: time to ask whether some coefficient has no optimum.
@@ -85,6 +87,7 @@ class _Run:
     steps: list[Step] = field(default_factory=list)
     asked: int = 0
     first: FloatArray | None = None  # information on β at the start
+    coasting: float = _COAST
 
     def to_the_end(self) -> Solution:
         point, here = self.begin()
@@ -100,7 +103,7 @@ class _Run:
                 # The Hessian of constant hazards is the information.
                 known = factored.complement
                 return self.give(step.taken_from(point), here, True, on_beta=known)
-            if decrement < _COAST * self.problem.weight(factored):
+            if decrement < self.coasting * self.problem.weight(factored):
                 point, reached = self.coast(step.taken_from(point), factored, decrement)
                 if reached is not None:
                     return self.give(point, reached, True)
@@ -129,7 +132,7 @@ class _Run:
             here = self.ask(point, Detail.HESSIAN)
             self.first = schur_complement(full_curvature(here))
             return point, here
-        self.first = profile.information
+        self.first, self.coasting = profile.information, _COAST_EARLY
         point = self.approach(point, profile)
         return point, self.ask(point, Detail.INFORMATION)
 
@@ -161,6 +164,9 @@ class _Run:
         while gain < _SLOW and self.asked < self.solver.max_rounds:
             there = decrement * gain < enough
             reply = self.ask(point, Detail.INFORMATION if there else Detail.GRADIENT)
+            if there and self.problem.beforehand is not None:
+                # The information of constant hazards is the Hessian, and of this very point.
+                factored = Factored.of(full_curvature(reply))
             step, found = self.towards_optimum(factored, reply)
             point = step.taken_from(point)
             if there and found < 10.0 * enough:
