@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fedcox.federation.query import Federation
 from fedcox.solvers.profile import Profile
 from fedcox.solvers.solver import (
@@ -39,7 +41,7 @@ _FLAT = 1e-6
 _SMALLEST_STEP = 2.0**-30
 #: Covariates of all patients together from which on gradients come first; measured.
 _MANY = 2**20
-#: A gradient that gains less than this factor is worth less than a Hessian.
+#: Gradients that gain less than this factor each are worth less than a Hessian.
 _TOO_SLOW = 0.1
 
 
@@ -138,18 +140,20 @@ class _Run:
 
     def approach(self, point: Point, profile: Profile) -> Point:
         """By gradients alone, as near to the optimum as they lead quickly."""
-        before = None
+        known = [np.inf, np.inf]  # decrements so far
         while self.asked < self.solver.max_rounds and profile.look(
             point, self.ask(point, Detail.GRADIENT)
         ):
             target, decrement = profile.step()
             self.note(profile.loss, decrement)
-            gain = 0.0 if before is None else decrement / before
-            if gain > 1.0:
+            if decrement > known[-1]:
                 break
-            point, before = target, decrement
-            if gain > _TOO_SLOW or 0.0 < gain * decrement < self.enough:
+            point, gain = target, decrement / known[-1]
+            # One step may learn more than it gains; two may not.
+            slow = decrement > _TOO_SLOW**2 * known[-2] and len(known) > 3
+            if slow or 0.0 < gain * decrement < self.enough:
                 return point
+            known.append(decrement)
         return profile.last
 
     def coast(
