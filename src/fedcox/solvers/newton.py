@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fedcox.federation.query import Federation
 from fedcox.solvers.profile import Profile
 from fedcox.solvers.solver import (
@@ -30,6 +32,8 @@ from fedcox.survival.separation import separated_columns
 #: fresh Hessian multiplies the decrement by about r, and so does one with the old Hessian.
 #: Below this, the old one is good enough to the end.
 _COAST = 1e-5
+#: The same where a Hessian costs as much as several rounds.
+_COAST_EARLY = 1e-2
 #: Where a step with the old Hessian gains less than this factor, a fresh one is asked for.
 _SLOW = 0.05
 #: A loss that hardly changes any more: time to ask whether some coefficient has no optimum.
@@ -37,7 +41,7 @@ _FLAT = 1e-6
 _SMALLEST_STEP = 2.0**-30
 #: Covariates of all patients together from which on gradients come first; measured.
 _MANY = 2**20
-#: A gradient that gains less than this factor is worth less than a Hessian.
+#: Gradients that gain less than this factor each are worth less than a Hessian.
 _TOO_SLOW = 0.1
 
 
@@ -85,6 +89,7 @@ class _Run:
     steps: list[Step] = field(default_factory=list)
     asked: int = 0
     first: FloatArray | None = None  # information on β at the start
+    coasting: float = _COAST
 
     def to_the_end(self) -> Solution:
         point, here = self.begin()
@@ -100,7 +105,7 @@ class _Run:
                 # The Hessian of constant hazards is the information.
                 known = factored.complement
                 return self.give(step.taken_from(point), here, True, on_beta=known)
-            if decrement < _COAST * self.problem.weight(factored):
+            if decrement < self.coasting * self.problem.weight(factored):
                 point, reached = self.coast(step.taken_from(point), factored, decrement)
                 if reached is not None:
                     return self.give(point, reached, True)
@@ -129,24 +134,26 @@ class _Run:
             here = self.ask(point, Detail.HESSIAN)
             self.first = schur_complement(full_curvature(here))
             return point, here
-        self.first = profile.information
+        self.first, self.coasting = profile.information, _COAST_EARLY
         point = self.approach(point, profile)
         return point, self.ask(point, Detail.INFORMATION)
 
     def approach(self, point: Point, profile: Profile) -> Point:
         """By gradients alone, as near to the optimum as they lead quickly."""
-        before = None
+        known = [np.inf, np.inf]  # decrements so far
         while self.asked < self.solver.max_rounds and profile.look(
             point, self.ask(point, Detail.GRADIENT)
         ):
             target, decrement = profile.step()
             self.note(profile.loss, decrement)
-            gain = 0.0 if before is None else decrement / before
-            if gain > 1.0:
+            if decrement > known[-1]:
                 break
-            point, before = target, decrement
-            if gain > _TOO_SLOW or 0.0 < gain * decrement < self.enough:
+            point, gain = target, decrement / known[-1]
+            # One step may learn more than it gains; two may not.
+            slow = decrement > _TOO_SLOW**2 * known[-2] and len(known) > 3
+            if slow or 0.0 < gain * decrement < self.enough:
                 return point
+            known.append(decrement)
         return profile.last
 
     def coast(
@@ -161,6 +168,9 @@ class _Run:
         while gain < _SLOW and self.asked < self.solver.max_rounds:
             there = decrement * gain < enough
             reply = self.ask(point, Detail.INFORMATION if there else Detail.GRADIENT)
+            if there and self.problem.beforehand is not None:
+                # The information of constant hazards is the Hessian, and of this very point.
+                factored = Factored.of(full_curvature(reply))
             step, found = self.towards_optimum(factored, reply)
             point = step.taken_from(point)
             if there and found < 10.0 * enough:
