@@ -153,6 +153,28 @@ IN_THE_STUDY = {
         ("more than 10,000", "larger width", "another unit than the width"),
         study=line("width = 100", "width = 1e-6"),
     ),
+    "edges that do not increase": Mistake(
+        ("[grid] edges", "they must increase"), study=line("width = 100", "edges = [200, 100]")
+    ),
+    "edges before every event": Mistake(
+        ("No center has an event up to the horizon",),
+        study=line("width = 100", "edges = [1]"),
+    ),
+    "more pieces than events": Mistake(
+        ("pieces = 900 is more than there are events", "Give fewer pieces"),
+        study=line("width = 100", "pieces = 900"),
+    ),
+    "pieces of grouped time": Mistake(
+        ('[grid] pieces: goes with link = "log"', "width = 30"),
+        study=lambda text: text.replace("width = 100", "pieces = 9").replace(
+            "[grid]", '[model]\nlink = "logit"\n\n[grid]'
+        ),
+    ),
+    "a smooth baseline of one event time": Mistake(
+        ("needs events at 5 times or more", "smaller df"),
+        study=line("[grid]", '[model]\nbaseline = "spline"\n\n[grid]'),
+        table=lambda frame: frame.assign(days=7),
+    ),
     "both width and times": Mistake(
         ("[grid]: width and times are given",),
         study=line("width = 100", 'width = 100\ntimes = "events"'),

@@ -292,10 +292,7 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
     unit = plan.resolution
     if unit is None:
         answer = replies.pop()
-        if alone:
-            unit = _unit(answer, replies[0] if at_events else None)
-        else:
-            unit = answer.unit
+        unit = _unit(answer, replies[0] if at_events else None) if alone else answer.unit
     if not at_events:
         return sums, _cells(plan, replies[0] if replies else plan.horizon, unit)
     times, longest = replies

@@ -135,13 +135,22 @@ def recorded_unit(times: FloatArray) -> float:
         return 0.0
     longest = float(times[-1])
     unit = longest
-    for time in times:  # most often the first few tell
-        unit = _common_measure(unit, float(time), least=_FINEST_UNIT * longest)
-        if not unit:
+    for place, time in enumerate(times):  # most often the first few tell
+        found = _common_measure(unit, float(time), least=_FINEST_UNIT * longest)
+        if not found:
             return EXACT
+        if found < (1.0 - _WHOLE) * unit:  # rounding grows from step to step, unless averaged
+            unit = _averaged(found, times[: place + 1])
+    unit = _averaged(unit, times)
+    return (
+        unit if np.abs(times - np.rint(times / unit) * unit).max() <= _WHOLE * unit else EXACT
+    )
+
+
+def _averaged(unit: float, times: FloatArray) -> float:
+    """The unit that fits all of these times best."""
     whole = np.rint(times / unit)
-    unit = float(times @ whole / (whole @ whole))  # rounding of single times, averaged
-    return unit if np.abs(times - whole * unit).max() <= _WHOLE * unit else EXACT
+    return float(times @ whole / (whole @ whole))
 
 
 def common_unit(one: float, other: float) -> float:
