@@ -112,7 +112,9 @@ class _Cells:
             places = np.searchsorted(self.pieces.bounds, self.named.bounds)
             kept = places[join_empty(self._by_name(events))]
         elif self.at_events and happened.size <= most and single:
-            return np.union1d([0, events.size], np.append(happened, happened + 1)), True
+            bounds = np.zeros(events.size + 1, dtype=np.bool_)
+            bounds[[0, -1]] = bounds[happened] = bounds[happened + 1] = True
+            return np.flatnonzero(bounds), True
         else:
             pieces = cut_by_events(events, most=most, least=least)
             kept = np.union1d([0, events.size], pieces)
