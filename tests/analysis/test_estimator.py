@@ -68,6 +68,7 @@ def test_settings_are_kept_as_given_and_read_back() -> None:
         "ridge": 2,
         "solver": "lbfgs",
         "missing": "mean",
+        "threads": 1,
     }
     estimator = DiscreteTimeCox(**settings)  # type: ignore[arg-type]
     assert estimator.get_params() == settings

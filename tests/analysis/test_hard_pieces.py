@@ -127,7 +127,9 @@ def test_edges_beyond_every_event_or_before_it_are_an_error_or_a_notice() -> Non
         run(frame, grid={"edges": [0.25, 0.5]}, outcome={"resolution": 0.25})
     fitted = run(frame, grid={"edges": [50, 5000, 6000]})
     assert "1 of 3 pieces had no event" in told(fitted, JoinedIntervalsWarning)
-    assert [row.hazard > 0 for row in fitted.baseline] == [True, True, False]
+    assert [row.hazard > 0 for row in fitted.baseline] == [True, True]
+    assert run(frame, grid={"horizon": 5000}).horizon == frame["time"].max()
+    assert "One piece holds" in told(run(frame, grid={"edges": [5000]}), CoarseTimeWarning)
 
 
 def test_named_pieces_before_the_first_event_do_not_thin_the_hazard_of_the_next() -> None:
@@ -177,7 +179,10 @@ def test_grouped_time_says_when_it_may_mislead() -> None:
     narrow = run(frame, grid={"width": 2}, model={"link": "cloglog"})
     assert not told(narrow, CoarseTimeWarning)
     assert distance(narrow, frame) < 0.5
-    assert not told(run(frame, grid={"width": 100}), CoarseTimeWarning)
+    assert "its hazard is taken as constant" in told(
+        run(frame, grid={"width": 100}), CoarseTimeWarning
+    )
+    assert not told(run(frame, grid={"width": 20}), CoarseTimeWarning)
     assert distance(run(frame, grid={"width": 100}), frame) < distance(wide, frame) / 3
 
 
@@ -226,3 +231,93 @@ def test_years_with_decimals_are_taken_in_the_unit_they_were_recorded_in() -> No
     exact = years.assign(time=years["time"] * rng.uniform(0.9, 1.1, len(years)))
     assert run(exact).resolution is None
     assert distance(run(exact), exact) < 1e-3
+
+
+def test_curves_of_covariates_far_from_zero_are_those_of_covariates_near_it() -> None:
+    """At year 0 the hazard is beyond any number; nobody lives there."""
+    frame = table(300)
+    frame["b"] = np.round(frame["b"])
+    years = frame.assign(b=frame["b"] * 3 + 2020)
+    near, far = run(frame), run(years)
+    times = [20.0, 60.0, 110.0]
+    for ours, theirs in (
+        (far.predict_survival(years, times), near.predict_survival(frame, times)),
+        *zip(
+            far.predict_survival_band(years, times) or (),
+            near.predict_survival_band(frame, times) or (),
+            strict=True,
+        ),
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(far.predict_median(years), near.predict_median(frame), rtol=1e-6)
+    steep = run(frame.assign(b=frame["b"] * 1e-3 + 2020))
+    assert np.isfinite(steep.predict_survival(frame.assign(b=2020.0), times)).all(axis=None)
+    assert steep.intervals == near.intervals
+    model = fedcox.ProportionalHazards().fit(
+        frame[["a", "b"]] * [1, 1e-3] + [0, 2020], (frame["time"], frame["event"])
+    )
+    curve = model.predict_survival_function(np.array([[0.0, 2020.0]]))[0]
+    expected = near.predict_survival(pd.DataFrame({"a": [0.0], "b": [0.0]}), times)
+    np.testing.assert_allclose(curve(times), expected.to_numpy()[0], rtol=1e-4)
+    assert model.log_likelihood_ == pytest.approx(near.log_likelihood, abs=1e-6)
+
+
+def test_early_bands_are_as_wide_as_the_events_so_far_say() -> None:
+    """1 / √events, where hardly anybody is left at the end."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=2000)
+    frame = pd.DataFrame({"x": x, "time": np.ceil(rng.exponential(1000, 2000)), "event": 1})
+    fitted = run(frame)
+    for day in (9.0, 85.0, 400.0):
+        low, high = fitted.survival_band(np.array([[0.0]]), [day]) or (None, None)
+        assert low is not None
+        assert high is not None
+        survival = fitted.survival(np.array([[0.0]]), [day])[0, 0]
+        width = (np.log(-np.log(low[0, 0])) - np.log(-np.log(high[0, 0]))) / 2 / 1.96
+        events = int((frame["time"] <= day).sum())
+        assert width == pytest.approx(1 / np.sqrt(events), rel=0.15)
+        assert low[0, 0] < survival < high[0, 0]
+
+
+def test_events_at_time_zero_count_among_those_at_risk() -> None:
+    """As R has them, at the first of all times."""
+    frame = table().assign(time=lambda frame: frame["time"] + np.linspace(0, 0.5, len(frame)))
+    frame.loc[frame.index[frame["event"] == 1][:20], "time"] = 0.0
+    fitted = run(frame, outcome={"zero_times": "first_interval"})
+    cox = CoxPHFitter().fit(
+        frame.assign(time=frame["time"].replace(0.0, 1e-3)), "time", "event"
+    )
+    assert distance(fitted, frame.assign(time=frame["time"].replace(0.0, 1e-3))) < 0.02
+    assert fitted.likelihood_ratio is not None
+    theirs = cox.log_likelihood_ratio_test().test_statistic
+    assert fitted.likelihood_ratio["statistic"] == pytest.approx(theirs, rel=0.02)
+    assert fitted.log_likelihood == pytest.approx(cox.log_likelihood_, abs=0.1)
+
+
+@pytest.mark.parametrize("grid", [{}, {"pieces": 9}, {"width": 14}])
+def test_a_horizon_inside_a_unit_counts_no_event_after_it(grid: dict[str, Any]) -> None:
+    weekly = table(300).assign(time=lambda frame: 7 * np.ceil(frame["time"] / 7))
+    fitted = run(weekly, grid={**grid, "horizon": 100})
+    assert fitted.resolution == 7
+    assert fitted.events == ((weekly["time"] <= 100) & (weekly["event"] == 1)).sum()
+    assert fitted.horizon == 98
+
+
+def test_between_hospitals_a_few_fractions_do_not_hide_the_unit() -> None:
+    frame = table(600).assign(time=lambda frame: np.ceil(frame["time"] / 4))
+    whole = frame.assign(center=np.arange(600) % 5)
+    mixed = whole.copy()
+    mixed.loc[0, "time"] = 3.5
+    secure: dict[str, Any] = {
+        "center": "center",
+        "privacy": {"secure_sums": True, "longest": 1e6},
+    }
+    one, other = run(whole, **secure), run(mixed, **secure)
+    assert one.resolution == other.resolution == 1
+    assert distance(one, frame) < 0.3
+    for factor in (1 / 12, 1 / 1000, 365.25, 1 / 365.25):
+        scaled = whole.assign(time=whole["time"] * factor)
+        again = run(scaled, outcome={"max": float(scaled["time"].max())}, **secure)
+        assert again.resolution == pytest.approx(factor)
+        se = one.summary["se(coef)"]
+        assert ((again.summary["coef"] - one.summary["coef"]).abs() < 0.05 * se).all()

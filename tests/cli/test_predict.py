@@ -30,9 +30,15 @@ def test_predictions_are_those_of_the_fitted_study(
     assert table["patient"].tolist() == patients["patient"].tolist()
     np.testing.assert_allclose(table["log_risk"], fitted.predict_log_risk(patients), rtol=1e-12)
     np.testing.assert_allclose(table["median"], fitted.predict_median(patients))
-    curves = table.filter(regex="^survival_")
-    assert list(curves.columns) == [f"survival_{end:g}" for end in fitted.interval_ends]
-    np.testing.assert_allclose(curves, fitted.predict_survival(patients), rtol=1e-12)
+    times = [row.time for row in fitted.risk_table if row.time > 0]
+    assert len(times) > 2
+    band = fitted.predict_survival_band(patients, times)
+    assert band is not None
+    expected = (fitted.predict_survival(patients, times), *band)
+    for part, suffix in zip(expected, ("", "_low", "_high"), strict=True):
+        names = [f"survival_{time:g}{suffix}" for time in times]
+        np.testing.assert_allclose(table[names], part, rtol=1e-12)
+    assert table.shape[1] == 3 + 3 * len(times)
 
 
 def test_survival_is_known_between_the_edges_and_comes_with_a_band(
@@ -76,8 +82,10 @@ def test_survival_is_the_exponential_of_the_summed_hazards_by_hand(
     fitted_files: Files, new: Path, fedcox: Run
 ) -> None:
     out = fitted_files.folder / "predicted.csv"
-    assert fedcox("predict", fitted_files.run, "--data", new, "--out", out).status == 0
     fitted = FittedStudy.read(fitted_files.run / "fit.json")
+    words = [word for end in fitted.interval_ends for word in ("--at", f"{end:g}")]
+    ended = fedcox("predict", fitted_files.run, "--data", new, "--out", out, *words)
+    assert ended.status == 0
     coef = {row.name: row.coef for row in fitted.coefficients}
     table = pd.read_csv(out)
     for patient, predicted in zip(
@@ -103,7 +111,9 @@ def test_event_times_that_differ_in_the_seventh_digit_have_columns_of_their_own(
     table.loc[:1, "days"] = [1500.0001, 1500.0002]
     table.loc[:1, "died"] = 1
     table.to_csv(files.data, index=False)
-    files.study.write_text(STUDY.replace("width = 100", 'times = "events"'), encoding="utf-8")
+    text = STUDY.replace("width = 100", 'times = "events"')
+    text = text.replace("[grid]", '[model]\nlink = "cloglog"\n\n[grid]')
+    files.study.write_text(text, encoding="utf-8")
     assert fedcox(*files.words()).status == 0
     out = files.folder / "predicted.csv"
     assert fedcox("predict", files.run, "--data", files.data, "--out", out).status == 0

@@ -162,7 +162,7 @@ def test_other_pieces_than_those_that_were_counted_are_refused() -> None:
     forged: dict[str, dict[str, Any]] = {
         "one bound moved": {"grid": Pieces(moved, grid.unit)},
         "in another unit": {"grid": Pieces.on_units(grid.bounds, 1.0)},
-        "as event times": {"grid": Pieces(grid.bounds, None, np.full(grid.intervals, 9))},
+        "as event times": {"grid": Pieces(grid.bounds, None, np.ones_like(grid.edges, int))},
         "a shorter time": {
             "grid": Pieces(grid.bounds[:-1]),
             "active": np.ones(grid.intervals - 1, dtype=np.bool_),

@@ -33,11 +33,12 @@ from fedcox.survival.event_pieces import (
     join_empty,
     named_bounds,
     public_cells,
+    public_ends,
     round_times,
 )
 from fedcox.survival.interval_merging import leavers_within, merged_ends, merged_leavers
 from fedcox.survival.spline_baseline import spline_basis
-from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
+from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid, whole_units
 
 #: Where nothing must be hidden, a piece for every event time up to so many.
 _MOST_PIECES = 400
@@ -69,7 +70,8 @@ class Agreement:
     aliased: BoolArray  # (columns,)
     correlation: FloatArray  # (kept columns, kept columns)
     cells: int  # intervals before any were joined
-    empty: int  # pieces without an event among those that the study names
+    named: bool  # whether the study names its pieces
+    empty: int  # pieces without an event among those
     risk_table: tuple[RiskRow, ...]  # at round times; empty for grouped time
     filled: FloatArray  # (columns,) cells without a value, over all centers
 
@@ -100,25 +102,31 @@ class _Cells:
         return cls(whole, own if named else None, at_events)
 
     def cut(
-        self, events: FloatArray, most: int, least: int, *, single: bool
+        self, counts: Counts, most: int, least: int, *, single: bool
     ) -> tuple[IntArray, bool]:
         """Which bounds remain, by their places, and whether pieces are event times.
 
         Those without an event stand before the first, after the last, or, with a `single`
         piece for every event time, between two: nothing is known to happen there.
         """
-        happened = np.flatnonzero(events)
+        events, happened = counts.events, np.flatnonzero(counts.events)
+        ends = [0, self.end(counts)]
         if self.named is not None:
             places = np.searchsorted(self.pieces.bounds, self.named.bounds)
             kept = places[join_empty(self._by_name(events))]
+            kept = np.union1d(kept[kept < ends[1]], ends)
         elif self.at_events and happened.size <= most and single:
             bounds = np.zeros(events.size + 1, dtype=np.bool_)
-            bounds[[0, -1]] = bounds[happened] = bounds[happened + 1] = True
+            bounds[ends] = bounds[happened] = bounds[happened + 1] = True
             return np.flatnonzero(bounds), True
         else:
             pieces = cut_by_events(events, most=most, least=least)
-            kept = np.union1d([0, events.size], pieces)
+            kept = np.union1d(ends, pieces)
         return kept, False
+
+    def end(self, counts: Counts) -> int:
+        """The place of the bound that follow-up ends at: of time after it nothing is known."""
+        return int(np.flatnonzero(counts.reached)[-1]) + 1
 
     def empty(self, events: FloatArray) -> int:
         """How many pieces that the study names have no event."""
@@ -135,9 +143,9 @@ class _Cells:
     def risk_table(self, counts: Counts) -> tuple[RiskRow, ...]:
         """Who is at risk after each round time, and how many events there were by then."""
         bounds, unit = self.pieces.bounds, self.pieces.unit
-        times = round_times(self.pieces.horizon)
+        times = round_times(float(bounds[self.end(counts)]))
         if unit is not None:
-            times = np.unique(np.rint(times / unit)) * unit
+            times = np.unique(whole_units(times, unit)) * unit
         happened = np.append(0.0, np.cumsum(counts.events))
         reached = np.append(counts.reached, float(counts.passed))
         reached[0] = counts.patients
@@ -162,6 +170,7 @@ class _Time:
     by_center: dict[str, Counts] | None
     active: BoolArray
     cells: int
+    named: bool = False
     empty: int = 0
     risk_table: tuple[RiskRow, ...] = ()
     leavers: IntArray | None = None
@@ -205,6 +214,7 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         scale.aliased,
         scale.correlation,
         time.cells,
+        time.named,
         time.empty,
         time.risk_table,
         sums.patients - sums.present,
@@ -233,7 +243,7 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         raise _no_events(plan)
     limits = _most_and_least(plan, federation, counts.events)
     single = plan.spline is None and not plan.few_pieces
-    kept, event_times = cells.cut(counts.events, *limits, single=single)
+    kept, event_times = cells.cut(counts, *limits, single=single)
     units = pieces = cells.pieces.joined(kept)
     joined = counts.joined(cells.pieces, kept, units)
     active, basis = joined.events > 0, None
@@ -259,6 +269,7 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         by_center,
         active,
         units.intervals if cells.named is None else cells.named.intervals,
+        cells.named is not None,
         cells.empty(counts.events),
         cells.risk_table(counts),
         None if federation.shows_centers else leavers_within(active, joined.leavers()),
@@ -274,7 +285,7 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
     questions: list[AbstractQuery[Any]] = [CovariateSums()]
     if at_events:
         questions.append(EventTimes(np.inf if plan.horizon is None else plan.horizon))
-    if plan.horizon is None and plan.edges is None:
+    if at_events or (plan.horizon is None and plan.edges is None):
         questions.append(LongestFollowUp())
     if plan.resolution is None:
         questions.append(RecordedUnit() if alone else FractionalTimes())
@@ -283,15 +294,16 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
     unit = plan.resolution
     if unit is None:
         answer = replies.pop()
-        unit = 1.0 if not alone and answer == 0 else None
         if alone:
             unit = _unit(answer, replies[0] if at_events else None)
-    horizon = float(plan.horizon or (plan.edges or (0.0,))[-1] or replies.pop())
+        else:
+            unit = answer.unit
     if not at_events:
-        return sums, _cells(plan, horizon, unit)
-    times = replies[0]
+        return sums, _cells(plan, replies[0] if replies else plan.horizon, unit)
+    times, longest = replies
     if not times.size:
         raise _no_events(plan)
+    horizon = longest if plan.horizon is None else min(longest, plan.horizon)
     return sums, _cells_at(times, horizon, unit, every=plan.every_event)
 
 
@@ -311,7 +323,7 @@ def _hidden_cells(plan: Plan, federation: Federation) -> _Cells:
             ['Leave times = "events" out of [grid], or secure_sums out of [privacy].'],
         )
     questions: list[AbstractQuery[Any]] = []
-    longest = Pieces(np.append(public_cells(plan.longest, plan.resolution), 2 * plan.longest))
+    longest = Pieces(np.append(0.0, public_ends(plan.longest)))
     if plan.horizon is None and plan.edges is None:
         questions.append(LastInterval(longest))
     if plan.resolution is None:
@@ -319,7 +331,7 @@ def _hidden_cells(plan: Plan, federation: Federation) -> _Cells:
     replies = federation.ask_together(questions) if questions else []
     unit = plan.resolution
     if unit is None:
-        unit = 1.0 if replies.pop() == 0 else None
+        unit = replies.pop().unit
     horizon = plan.horizon
     if replies:
         last = int(replies[0])
@@ -356,7 +368,7 @@ def _cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: b
         return _Cells.of(np.unique([0.0, start, *some, times[-1], horizon]), unit)
     if unit is not None:
         ends = np.unique(np.ceil(times / unit - 1e-6))
-        last = max(ends[-1], np.ceil(horizon / unit - 1e-6))
+        last = max(ends[-1], float(whole_units(np.array(horizon), unit)))
         bounds = unit * np.unique(np.concatenate([[0.0], ends - 1.0, ends, [last]]))
     else:
         starts = times - _MOMENT * np.diff(times, prepend=0.0)

@@ -27,7 +27,7 @@ _WORDS = {
     "last interval": "the last interval that any patient of any center reaches",
     "distinct event times": "every time at which a patient had the event",
     "recorded unit": "the largest unit of which all times are whole numbers",
-    "fractional times": "whether some time is not a whole number",
+    "fractional times": "how many times are whole numbers of days, weeks, tenths and the like",
     "gradient": "the loss and its slope, summed over the patients",
     "diagonal": "the loss, its slope, and its curvature in each parameter",
     "block": "the loss, its slope, and its curvature in every pair of covariates",

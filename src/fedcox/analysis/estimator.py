@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Missing = Literal["refuse", "drop", "mean"]
 
-_CAUTIONS = ("RidgeWarning", "LateEventsWarning")
+_CAUTIONS = ("RidgeWarning", "LateEventsWarning", "FilledCellsWarning")
 
 
 class AbstractSurvivalEstimator(ABC):
@@ -93,9 +93,13 @@ class AbstractSurvivalEstimator(ABC):
         plan = self._plan(names)
         with at_most(self.threads):
             given = Cohort(_table(X), *outcome(y))
+            _check_times(given, plan)
             cohort = self._without_missing(given)
             found = estimate(plan, InProcess.from_cohorts({"all": cohort}))
-        told = notices(plan, found.agreement, found.solution)
+        told = (
+            *_filled_cells(names, found.agreement.filled),
+            *notices(plan, found.agreement, found.solution),
+        )
         # Of what was asked for: said where it is read, not in every fit of a search.
         self._cautions = [notice for notice in told if notice.name in _CAUTIONS]
         _warn(notice for notice in told if notice not in self._cautions)
@@ -125,10 +129,10 @@ class AbstractSurvivalEstimator(ABC):
         self.edges_ = agreement.grid.edges
         # An interval without an event has α = −∞, one with events only +∞: hazard 0 and 1.
         self.alpha_ = baseline_alpha(agreement, found.alpha)
-        longest, end = float(cohort.time.max()), found.plan.horizon
-        self.horizon_ = max(
-            float(self.edges_[-1]), longest if end is None else min(longest, end)
-        )
+        self.horizon_ = float(self.edges_[-1])
+        if found.plan.link.grouped:  # nothing happens after the last event time
+            longest, end = float(cohort.time.max()), found.plan.horizon
+            self.horizon_ = max(self.horizon_, longest if end is None else min(longest, end))
         self.log_likelihood_, self.converged_ = found.log_likelihood, found.solution.converged
         self.rounds_ = found.rounds
         self.bytes_up_, self.bytes_down_ = found.bytes_up, found.bytes_down
@@ -285,7 +289,11 @@ class AbstractSurvivalEstimator(ABC):
             f"{name} is {getattr(self, name)!r}; it must be a whole number above zero or None."
             for name in whole
             if getattr(self, name) is not None
-            and not (isinstance(getattr(self, name), Integral) and getattr(self, name) > 0)
+            and (
+                not isinstance(getattr(self, name), Integral)
+                or isinstance(getattr(self, name), bool)
+                or getattr(self, name) < 1
+            )
         ]
         ridge = getattr(self, "ridge", 0.0)
         if not (_is_number(ridge) and ridge >= 0):
@@ -339,8 +347,11 @@ class AbstractSurvivalEstimator(ABC):
     def _curves(self, risk: FloatArray, *, survival: bool) -> Objects:
         curves = np.empty(risk.size, dtype=object)
         if not self._link.grouped:
-            baseline = PiecewiseHazard(np.append(0.0, self.edges_), self._hazard())
-            for i, log_risk in enumerate(risk.tolist()):
+            # At the means: at X = 0 a hazard may be beyond any number.
+            centre = float(self.mean_ @ self.coef_)
+            hazard = np.exp(self.alpha_ + centre) / np.diff(self.edges_, prepend=0.0)
+            baseline = PiecewiseHazard(np.append(0.0, self.edges_), hazard)
+            for i, log_risk in enumerate((risk - centre).tolist()):
                 curves[i] = HazardCurve(baseline, log_risk, survival)
             return curves
         steps = (survival_at_ends if survival else cumulative_hazard)(
@@ -354,7 +365,8 @@ class AbstractSurvivalEstimator(ABC):
         """At X = 0: per unit of time, or in grouped time per interval."""
         if self._link.grouped:
             return np.asarray(interval_hazard(self.alpha_, np.zeros(1), link=self._link)[0])
-        return np.asarray(np.exp(self.alpha_) / np.diff(self.edges_, prepend=0.0))
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(self.alpha_) / np.diff(self.edges_, prepend=0.0))
 
 
 class ProportionalHazards(AbstractSurvivalEstimator):
@@ -396,7 +408,7 @@ class ProportionalHazards(AbstractSurvivalEstimator):
 
     def _plan(self, columns: tuple[str, ...]) -> Plan:
         self._check_settings(choices={}, positive=("horizon",), whole=("pieces", "threads"))
-        edges = None if self.edges is None else tuple(float(edge) for edge in self.edges)
+        edges = _edges(self.edges)
         grid = {"pieces": self.pieces, "edges": edges, "horizon": self.horizon}
         faults = list(grid_faults(grid))
         if faults:
@@ -502,6 +514,32 @@ def _refuse(unsupported: Mapping[str, Any]) -> None:
     others = sorted(set(unsupported) - {"sample_weight"})
     if others:
         raise TypeError(f"fit takes X and y, and no {', '.join(others)}.")
+
+
+def _edges(edges: Sequence[float] | None) -> tuple[float, ...] | None:
+    try:
+        return None if edges is None else tuple(float(edge) for edge in edges)
+    except (TypeError, ValueError):
+        fault = f"edges is {edges!r}; it must be a list of numbers or None."
+        raise StudyError("These settings cannot be used.", [fault]) from None
+
+
+def _filled_cells(names: Sequence[str], filled: FloatArray) -> list[Notice]:
+    """What the mean stands for."""
+    columns = [f"{int(n)} of {name}" for name, n in zip(names, filled, strict=True) if n]
+    if not columns:
+        return []
+    cells = f"Cells of X filled with the mean: {', '.join(columns)}."
+    return [Notice("FilledCellsWarning", f"{cells} Standard errors take them for measured.")]
+
+
+def _check_times(cohort: Cohort, plan: Plan) -> None:
+    nothing = int(np.count_nonzero(cohort.time <= 0))
+    if nothing and not plan.link.grouped:
+        raise CohortError(
+            f"{nothing} patient(s) have a follow-up time of zero.",
+            ["Record some time, or leave them out: nobody is at risk for no time."],
+        )
 
 
 def _missing_values(patients: int) -> CohortError:

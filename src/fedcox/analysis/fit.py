@@ -62,7 +62,7 @@ class Estimate:
 
     @property
     def log_likelihood(self) -> float:
-        return -self.solution.loss + self.inference.penalty
+        return _log_density(self.agreement) - self.solution.loss + self.inference.penalty
 
 
 def estimate(
@@ -204,9 +204,8 @@ def fit(
         *notices(plan, agreement, found.solution),
     )
     _warn(told)
-    grid, density = agreement.setting.grid, _log_density(agreement)
-    null = density - _null_loss(plan, agreement)
-    log_likelihood = density + found.log_likelihood
+    grid = agreement.setting.grid
+    null = _log_density(agreement) - _null_loss(plan, agreement)
     return FittedStudy(
         study=study,
         centers=_center_rows(federation, agreement),
@@ -224,11 +223,12 @@ def fit(
         coefficient_covariance=found.inference.covariance,
         curve_error=found.inference.curve_error,
         risk_table=agreement.risk_table,
-        log_likelihood=log_likelihood,
+        followed_longer=agreement.counts.passed,
+        log_likelihood=found.log_likelihood,
         null_log_likelihood=null,
         likelihood_ratio=likelihood_ratio(
             plan,
-            log_likelihood,
+            found.log_likelihood,
             null,
             agreement,
             converged=found.solution.converged,
@@ -320,8 +320,10 @@ def baseline_alpha(agreement: Agreement, fitted: FloatArray) -> FloatArray:
     alpha[setting.active] = fitted
     if isinstance(setting.grid, Pieces) and setting.grid.tied is not None:
         first = np.flatnonzero(setting.grid.tied.first == np.arange(alpha.size))
+        largest = float(fitted.max())  # a hazard at zero may be beyond any number
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.add.reduceat(np.exp(alpha), first)))
+            sums = np.add.reduceat(np.exp(alpha - largest), first)
+            return np.asarray(np.log(sums) + largest)
     alpha[(agreement.counts.events > 0) & ~setting.active] = np.inf
     return alpha
 
@@ -338,7 +340,8 @@ def _baseline(found: Estimate) -> tuple[BaselineInterval, ...]:
     if isinstance(grid, Pieces):
         alpha = alpha - np.log(grid.widths)
     hazard = (counts.events > 0).astype(np.float64)
-    hazard[active] = found.plan.link.hazard(alpha[active])
+    with np.errstate(over="ignore"):
+        hazard[active] = found.plan.link.hazard(alpha[active])
     return tuple(
         BaselineInterval(end, value if fitted else None, risk, people, int(events))
         for end, value, fitted, risk, people, events in zip(

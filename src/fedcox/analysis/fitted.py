@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcox.data.wording import counted, listed
+from fedcox.errors import StudyError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.linear_predictor import linear_predictor
@@ -167,6 +168,7 @@ class FittedStudy:
     coefficient_covariance: FloatArray | None = None  # of those that are `estimated`
     curve_error: CurveError | None = None  # what bands of curves come from
     risk_table: tuple[RiskRow, ...] = ()  # at round times; empty for grouped time
+    followed_longer: int = 0  # patients whose follow-up goes on after the horizon
     ledger: tuple[LedgerRow, ...] = ()
     command: str | None = None  # the command line that made this, for reproduction
     guarantee: Guarantee | None = None  # differential privacy, and then no inference
@@ -275,9 +277,10 @@ class FittedStudy:
             curves = survival(self._alpha(), log_risk, link=LINKS[self.link])
             if times is None:
                 return curves
-            return curves[:, places_of_ends(self.interval_ends, times, link=self.link)]
-        at = self.interval_ends if times is None else np.asarray(times, dtype=np.float64)
-        return self._hazard.survival(log_risk, at)
+            ends = places_of_ends(self.interval_ends, self._times(times), link=self.link)
+            return curves[:, ends]
+        at = self._times(times)
+        return self._hazard.survival(log_risk - self._at_means, at)
 
     def survival_band(
         self, x: FloatArray, times: ArrayLike | None = None
@@ -288,12 +291,10 @@ class FittedStudy:
         """
         if self.curve_error is None or self.coefficient_covariance is None:
             return None
-        at = self.interval_ends if times is None else np.asarray(times, dtype=np.float64)
+        at = self._times(times)
         fitted = [i for i, row in enumerate(self.coefficients) if row.coef is not None]
-        coef = _column([self.coefficients[i].coef for i in fitted])
-        mean = self.means[fitted]
-        centered = np.asarray(x)[:, fitted] - mean
-        hazard = self._hazard.cumulative(at) * np.exp(coef @ mean)
+        centered = np.asarray(x)[:, fitted] - self.means[fitted]
+        hazard = self._hazard.cumulative(at)
         error = self.curve_error.relative(hazard, centered, self.coefficient_covariance)
         log_survival = np.log(self.survival(x, at))
         with np.errstate(over="ignore"):
@@ -305,9 +306,15 @@ class FittedStudy:
 
         In grouped time the first interval end with so little survival, or less.
         """
+        if not 0 < share < 1:
+            raise StudyError(
+                "A share of survival lies between zero and one.",
+                ["Give share=0.5 for the median, 0.25 for when a quarter survives."],
+            )
         if self.grouped:
             return quantile_time(self.survival(x), self.interval_ends, share)
-        return self._hazard.time_at(-np.log(share) * np.exp(-self._log_risk(x)))
+        at_means = self._at_means
+        return self._hazard.time_at(-np.log(share) * np.exp(at_means - self._log_risk(x)))
 
     def predict_log_risk(self, frame: pd.DataFrame) -> pd.Series[float]:
         """Coefficients times covariates: higher is worse; zero is the baseline patient."""
@@ -326,7 +333,7 @@ class FittedStudy:
         import pandas as pd
 
         curves = self.survival(self._encode(frame), times)
-        at = self.interval_ends if times is None else np.asarray(times, dtype=np.float64)
+        at = self._times(times)
         return pd.DataFrame(curves, frame.index, pd.Index(at, name="time"))
 
     def predict_survival_band(
@@ -338,7 +345,7 @@ class FittedStudy:
         band = self.survival_band(self._encode(frame), times)
         if band is None:
             return None
-        at = self.interval_ends if times is None else np.asarray(times, dtype=np.float64)
+        at = self._times(times)
         low, high = (pd.DataFrame(b, frame.index, pd.Index(at, name="time")) for b in band)
         return low, high
 
@@ -360,9 +367,27 @@ class FittedStudy:
         # Of zero, a column left out of the fit does not spread its missing values either.
         return linear_predictor(x, np.array([row.coef or 0.0 for row in self.coefficients]))
 
+    def _times(self, times: ArrayLike | None) -> FloatArray:
+        """Times that can be asked for: those given, or every interval's end."""
+        if times is None:
+            return self.interval_ends
+        at = np.atleast_1d(np.asarray(times, dtype=np.float64))
+        if at.ndim != 1 or not (at >= 0).all():
+            raise StudyError(
+                "Survival is asked for at a list of times from zero on.",
+                ["Give times=[365, 730], in the unit of the study's outcome."],
+            )
+        return at
+
+    @property
+    def _at_means(self) -> float:
+        """The log risk of mean covariates: at zero a hazard may be beyond any number."""
+        return float(np.nansum(self.means * [row.coef or 0.0 for row in self.coefficients]))
+
     @property
     def _hazard(self) -> PiecewiseHazard:
-        hazard = np.array([row.hazard for row in self.baseline], dtype=np.float64)
+        """At mean covariates."""
+        hazard = np.exp(self._alpha() + self._at_means)
         return PiecewiseHazard(np.append(0.0, self.interval_ends), hazard)
 
     def _alpha(self) -> FloatArray:

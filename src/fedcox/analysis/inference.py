@@ -94,10 +94,11 @@ def _curve_error(agreement: Agreement, solution: Solution) -> CurveError:
 
 
 def _rounded(values: FloatArray) -> FloatArray:
-    """To a few digits beside the largest, and zero in front: nothing has happened yet."""
-    unit = 10.0 ** (np.floor(np.log10(np.abs(values).max(initial=1e-300))) - _CURVE_DIGITS)
+    """Each to a few digits, and zero in front: nothing has happened yet."""
+    size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))
+    unit = 10.0 ** (size - _CURVE_DIGITS)
     zero = np.zeros((1, *values.shape[1:]))
-    return np.concatenate([zero, np.rint(values / unit) * unit])
+    return np.concatenate([zero, np.where(values == 0, 0.0, np.rint(values / unit) * unit)])
 
 
 def inverse_information(information: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from fedcox.analysis.agreement import cells_between
 from fedcox.analysis.study import Study
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.last_interval import LastInterval
+from fedcox.federation.queries.recorded_unit import UNITS
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.survival.link import LINKS
@@ -57,8 +58,8 @@ class KeptStudy:
         """
         study = self._study
         resolution, horizon = study.outcome.resolution, study.grid.horizon
-        # Without one in the study, whole numbers are found to be whole, or time is exact.
-        if pieces.unit not in ((None, 1.0) if resolution is None else (resolution,)):
+        # Without one in the study, one of the usual units is found, or time is exact.
+        if pieces.unit not in ((None, *UNITS) if resolution is None else (resolution,)):
             return False
         if not counted or study.grid.times is not None:
             return True

@@ -19,6 +19,8 @@ _NAMES_SHOWN = 12
 #: Grouped time is near Cox's model up to this share of the events in one interval, and up to
 #: this hazard of an interval.
 _MOST_EVENTS, _MOST_HAZARD = 0.15, 0.2
+#: A piece with more of the events than this is most of the study.
+_MOST_OF_THEM = 0.5
 #: So many events at one time are more than two patients who happen to be the last.
 _MANY_TIES = 5
 _INSIDE_IS_LOST = (
@@ -210,15 +212,31 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
             "is zero.",
         )
     yield from _tied(agreement)
+    yield from _one_piece(agreement)
     yield from _late(agreement)
+
+
+def _one_piece(agreement: Agreement) -> Iterator[Notice]:
+    """Pieces so long that a constant hazard is a strong word."""
+    grid, events = agreement.setting.grid, agreement.events
+    share = float(events.max() / events.sum())
+    if isinstance(grid, Pieces) and agreement.named and share > _MOST_OF_THEM:
+        yield Notice(
+            "CoarseTimeWarning",
+            f"One piece holds {100 * share:.0f} % of the events, and its hazard is taken as "
+            "constant; where it is not, ratios and curves are not those of a Cox model. Name "
+            "more pieces where the events are, or leave them out: then they are cut there.",
+        )
 
 
 def _tied(agreement: Agreement) -> Iterator[Notice]:
     """Event times so coarse that every way of treating ties is a guess."""
-    counts, grid = agreement.counts, agreement.setting.grid
-    if not isinstance(grid, Pieces) or grid.ties is None:
+    counts, grid = agreement.counts, agreement.grid
+    if not isinstance(grid, Pieces):
         return
     many = (counts.events >= _MANY_TIES) & (counts.events > _MOST_HAZARD * counts.reached)
+    if agreement.setting.grid is grid:  # longer pieces than a unit have no ties of their own
+        many &= grid.widths <= 1.5 * (grid.unit or 0.0)
     share = float(counts.events[many].sum() / counts.events.sum())
     if share > _MOST_EVENTS:
         yield Notice(

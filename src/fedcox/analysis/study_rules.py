@@ -73,6 +73,8 @@ def _edges(grid: Mapping[str, Any]) -> Iterator[str]:
     edges = grid.get("edges")
     if not isinstance(edges, list | tuple) or not all(isinstance(edge, Real) for edge in edges):
         return
+    if any(edge < 0 for edge in edges):
+        yield "[grid] edges: none may lie below zero."
     if any(after <= before for before, after in pairwise(edges)):
         yield "[grid] edges: they must increase, each above the one before."
     if not any(edge > 0 for edge in edges):

@@ -26,7 +26,7 @@ def predict(
     at: Annotated[
         list[float] | None,
         typer.Option(
-            metavar="TIME", help="Survival at this time; repeat. Default: interval ends."
+            metavar="TIME", help="Survival at this time; repeat. Default: a few round times."
         ),
     ] = None,
     overwrite: Annotated[
@@ -36,8 +36,8 @@ def predict(
     """Predict survival of new patients: log risk, median time, survival over time.
 
     The file needs the study's covariates and no outcome. A median that the
-    follow-up does not reach stays empty. With --at, each survival comes with
-    the low and high end of its 95 % band.
+    follow-up does not reach stays empty. Each survival comes with the low and
+    high end of its 95 % band.
 
     Example: fedcox predict run --data new.csv --at 365 --at 730 --out predicted.csv
     """
@@ -64,9 +64,8 @@ def predictions(
     """One row per patient: identifier, log risk, median, survival at the times asked for."""
     import pandas as pd
 
-    times = list(dict.fromkeys(at)) if at else fitted.interval_ends.tolist()
-    if at:
-        _check_times(fitted, times)
+    times = list(dict.fromkeys(at)) if at else _usual_times(fitted)
+    _check_times(fitted, times)
     curves = fitted.predict_survival(patients, times)
     band = fitted.predict_survival_band(patients, times)
     identifier = fitted.study.schema.patient_id
@@ -80,7 +79,7 @@ def predictions(
     for place, time in enumerate(times):
         name = _survival_name(time)
         columns[name] = curves.iloc[:, place].to_numpy()
-        if at and band is not None:
+        if band is not None:
             for bound, side in zip(band, ("low", "high"), strict=True):
                 columns[f"{name}_{side}"] = bound.iloc[:, place].to_numpy()
     return pd.DataFrame(columns)
@@ -91,6 +90,13 @@ def _survival_name(time: float) -> str:
     import numpy as np
 
     return f"survival_{np.format_float_positional(time, trim='-')}"
+
+
+def _usual_times(fitted: FittedStudy) -> list[float]:
+    """A few round times; in grouped time every interval's end."""
+    if fitted.grouped:
+        return [float(end) for end in fitted.interval_ends]
+    return [row.time for row in fitted.risk_table if row.time > 0] or [fitted.horizon]
 
 
 def _check_times(fitted: FittedStudy, times: list[float]) -> None:

@@ -70,6 +70,8 @@ def _leavers(setting: Setting, own: AnyGrid, life: Counts) -> IntArray:
     """Who leaves in each fitted interval, by the centers' life table."""
     if isinstance(grid := setting.grid, Pieces) and isinstance(own, Pieces):
         kept = np.searchsorted(own.bounds, grid.bounds)
+        if life.reached[kept[-1] :].any():
+            raise _wrong("the pieces end before the centers' follow-up does")
         return leavers_within(setting.active, life.joined(own, kept, grid).leavers())
     if isinstance(grid, Pieces) or isinstance(own, Pieces):
         raise _wrong(_MIXED)
@@ -86,9 +88,8 @@ def _check_joined(setting: Setting, own: AnyGrid) -> None:
     if setting.reading not in get_args(CensoredInterval):
         raise _wrong("there is no such reading of censored intervals")
     if isinstance(grid, Pieces) and isinstance(own, Pieces):
-        ends = own.bounds[[0, -1]]
         same = grid.unit == own.unit and bool(np.isin(grid.bounds, own.bounds).all())
-        if not (same and np.array_equal(grid.bounds[[0, -1]], ends) and grid.ties is None):
+        if not (same and grid.bounds[0] == own.bounds[0] and grid.ties is None):
             raise _wrong("the pieces are not those of the life table, joined")
     elif isinstance(grid, TimeGrid) and isinstance(own, TimeGrid):
         _check_closing(grid, own)

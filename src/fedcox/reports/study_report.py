@@ -149,7 +149,7 @@ def _facts(fitted: FittedStudy) -> list[Fact]:
         Fact(
             count_text(intervals),
             interval_noun(fitted) + "s" * (intervals != 1),
-            f"up to {end} {fitted.study.schema.time_unit}",
+            f"up to {end} {fitted.study.schema.time_unit}{_followed_longer(fitted)}",
         ),
         Fact(
             count_text(estimated),
@@ -158,6 +158,11 @@ def _facts(fitted: FittedStudy) -> list[Fact]:
         ),
         _last_fact(fitted),
     ]
+
+
+def _followed_longer(fitted: FittedStudy) -> str:
+    longer = fitted.followed_longer
+    return f"; {count_text(longer)} followed longer" if longer else ""
 
 
 def _people(fitted: FittedStudy) -> list[Fact]:

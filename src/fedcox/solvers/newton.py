@@ -1,4 +1,4 @@
-"""Newton's method: the exact Hessian each round, five or six rounds in all.
+"""Newton's method: exact Hessians while they change, then gradients; about six rounds in all.
 
 Where many patients are in one process, a round costs nothing and a Hessian as much as five
 gradients. There gradients lead to the optimum and the Hessian comes once, at the end.

@@ -64,7 +64,7 @@ def public_cells(horizon: float, unit: float | None) -> FloatArray:
     Each is a whole number of units wide, and half a per cent of the time or one unit.
     """
     single = horizon / _UNITS if unit is None else unit
-    last = max(1, int(np.ceil(horizon / single - _WHOLE)))
+    last = max(1, int(np.floor(horizon / single + _WHOLE)))
     steps = int(np.ceil(np.log(max(last / _SINGLE_UNITS, 1.0)) / np.log1p(_SHARE)))
     later = _SINGLE_UNITS * (1.0 + _SHARE) ** np.arange(steps + 1)
     cells = np.unique(np.rint(np.append(np.arange(_SINGLE_UNITS), later)))
@@ -72,6 +72,15 @@ def public_cells(horizon: float, unit: float | None) -> FloatArray:
     if unit is None:
         cells[-1] = horizon
     return np.asarray(cells)
+
+
+def public_ends(longest: float) -> FloatArray:
+    """Ends of cells to find the end of follow-up on, whatever the unit of time is.
+
+    Each is one per cent longer than the one before, from next to nothing to `longest`; one more
+    is for what lies beyond.
+    """
+    return np.append(np.geomspace(1e-12 * longest, longest, 2800), 2.0 * longest)
 
 
 def cut_by_events(events: FloatArray, *, most: int, least: int = 1) -> IntArray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcox.errors import CohortError
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 from fedcox.survival.link import AbstractLink
@@ -26,6 +27,14 @@ def spline_basis(bounds: FloatArray, events: FloatArray, size: int) -> FloatArra
     between them. Where the events are, columns are not correlated and have a mean square of
     one, so that no number is large.
     """
+    if np.count_nonzero(events) < size:
+        raise CohortError(
+            f"A smooth baseline of {size} numbers needs events at {size} times or more.",
+            [
+                f"There are {np.count_nonzero(events)}. Give a smaller df in the study's "
+                '[model], or leave baseline = "spline" out.'
+            ],
+        )
     middle = 0.5 * (bounds[:-1] + bounds[1:])
     x = np.log(middle)
     happened = np.cumsum(events) / events.sum()

@@ -134,6 +134,8 @@ class CurveError:
         variance = np.interp(square, np.arange(self.hazard.size), self.variance)
         mean = np.stack([np.interp(hazard, self.hazard, own) for own in self.mean.T], axis=-1)
         q = hazard[:, None] * x[:, None, :] - mean  # (patients, times, columns)
+        # Before the first event between two points no more is unknown than one event tells.
+        variance = np.minimum(variance, hazard**2)
         total = variance + np.einsum("ptj,jk,ptk->pt", q, covariance, q)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(hazard > 0, np.sqrt(total) / hazard, 0.0))

@@ -107,10 +107,13 @@ class Pieces:
 
     @classmethod
     def on_units(cls, bounds: FloatArray, unit: float | None) -> Pieces:
-        """Pieces with these bounds, each moved to the nearest whole unit."""
+        """Pieces with these bounds, each moved down to a whole unit.
+
+        So a time that is not beyond a bound is not beyond it afterwards either.
+        """
         if unit is None:
             return cls(bounds)
-        return cls(np.unique(np.rint(np.asarray(bounds) / unit)) * unit, unit)
+        return cls(np.unique(whole_units(bounds, unit)) * unit, unit)
 
     @property
     def edges(self) -> FloatArray:
@@ -188,7 +191,9 @@ class Pieces:
         start = np.minimum(passed, self.intervals - 1)
         lived = place - bounds.take(start)
         lived /= np.diff(bounds).take(start)
-        inside = (after > 0) & (after < bounds.size)
+        # An event before the first bound is one of the first piece.
+        inside = ((after > 0) | event) & (after < bounds.size)
+        np.maximum(lived, 0.0, out=lived)
         return passed, event & (after < bounds.size), lived, inside
 
 
@@ -322,6 +327,11 @@ class TimeGrid:
 
 
 AnyGrid = TimeGrid | Pieces
+
+
+def whole_units(times: FloatArray, unit: float) -> FloatArray:
+    """How many whole units there are up to each time, where rounding is forgiven."""
+    return np.asarray(np.floor(np.asarray(times) / unit + 1e-6))
 
 
 def grouped_grid(grid: AnyGrid) -> TimeGrid:

@@ -52,7 +52,12 @@ from fedcox.federation.queries.network_gradient import NetworkGradientAt
 from fedcox.federation.queries.network_loss import HeldOutLoss, NetworkLossAt
 from fedcox.federation.queries.network_steps import NetworkEnds, NetworkSteps, NetworkTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
-from fedcox.federation.queries.recorded_unit import FractionalTimes, RecordedUnit
+from fedcox.federation.queries.recorded_unit import (
+    UNITS,
+    FractionalTimes,
+    RecordedUnit,
+    WholeTimes,
+)
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
 from fedcox.federation.queries.tile_counts import PatientsAndTiles, TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
@@ -134,6 +139,7 @@ PARTS: Mapping[type, Rule] = {
     Curvature: nothing,
     ColumnSums: rules.of_column_sums,
     Counts: rules.of_counts,
+    WholeTimes: rules.of_whole_times,
     Outcomes: rules.of_outcomes,
     LocalEnds: rules.of_local_ends,
     ClippedSum: nothing,
@@ -213,11 +219,6 @@ def _cell(query: LastInterval, reply: int) -> Iterator[str]:
         yield "there is no such interval"
 
 
-def _one_center(query: FractionalTimes, reply: int) -> Iterator[str]:
-    if reply not in (0, 1):
-        yield "one center is one, or none"
-
-
 QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     CovariateSums: Kind(
         nothing,
@@ -235,7 +236,7 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     LongestFollowUp: Kind(nothing, float, fits=_follow_up),
     LastInterval: Kind(nothing, int, fits=_cell),
     RecordedUnit: Kind(nothing, float, fits=_unit),
-    FractionalTimes: Kind(nothing, int, fits=_one_center),
+    FractionalTimes: Kind(nothing, WholeTimes, lambda query, columns: {"whole": (len(UNITS),)}),
     DerivativesAt: Kind(
         rules.of_derivatives_at,
         Derivatives,

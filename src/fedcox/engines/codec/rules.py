@@ -27,6 +27,7 @@ from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.queries.local_steps import LocalEnds, LocalSteps, LocalTraining
 from fedcox.federation.queries.outcome_counts import Outcomes
+from fedcox.federation.queries.recorded_unit import WholeTimes
 from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
 from fedcox.federation.queries.tile_counts import PatientsAndTiles
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
@@ -293,6 +294,13 @@ def of_counts(counts: Counts, columns: int | None) -> Iterator[str]:
         yield "reached are no counts among the patients"
     elif not all(_counts(array, counts.reached) for array in arrays[1:]):
         yield "at_risk and events are no counts among those who reach an interval"
+
+
+def of_whole_times(times: WholeTimes, columns: int | None) -> Iterator[str]:
+    """No more whole times than times."""
+    sane = 0 <= times.patients <= _MOST_PATIENTS
+    if not (sane and _counts(times.whole, times.patients)):
+        yield "patients and whole are no counts of the same times"
 
 
 def of_outcomes(outcomes: Outcomes, columns: int | None) -> Iterator[str]:

@@ -42,9 +42,39 @@ class RecordedUnit(AbstractQuery[float]):
         return 1
 
 
+#: Units that times are recorded in, the largest first: days, weeks or months in another unit,
+#: and decimals.
+UNITS = (
+    *(365.25, 365.0, 30.4375, 30.0, 7.0, 1.0),
+    *(1 / 7, 0.1, 1 / 12, 1 / 24, 7 / 365.25, 1 / 30.4375, 1 / 52, 0.01),
+    *(1 / 365, 1 / 365.25, 0.001),
+)
+#: So large a part of the times, for a unit: a few may be typed in another way.
+_MOST = 0.9
+#: How far a time may lie from a whole number of units, in units.
+_WHOLE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class WholeTimes:
+    """Patients with a time above zero, and how many times are whole numbers of each unit."""
+
+    patients: int
+    whole: FloatArray  # (units,)
+
+    def __add__(self, other: WholeTimes) -> WholeTimes:
+        return WholeTimes(self.patients + other.patients, self.whole + other.whole)
+
+    @property
+    def unit(self) -> float | None:
+        """The largest unit that nine of ten times are whole numbers of; None without one."""
+        enough = np.flatnonzero(self.whole >= _MOST * max(self.patients, 1))
+        return UNITS[int(enough[0])] if enough.size else None
+
+
 @dataclass(frozen=True)
-class FractionalTimes(AbstractSumQuery[int]):
-    """How many centers have a time that is not a whole number: one says no more than that."""
+class FractionalTimes(AbstractSumQuery[WholeTimes]):
+    """How many times are whole numbers of days, weeks, tenths, …: so few are told by a sum."""
 
     @property
     def name(self) -> str:
@@ -57,11 +87,16 @@ class FractionalTimes(AbstractSumQuery[int]):
     def exposure(self, cohort: Cohort) -> Exposure:
         return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
 
-    def answer(self, cohort: Cohort) -> int:
-        return int((cohort.time != np.rint(cohort.time)).any())
+    def answer(self, cohort: Cohort) -> WholeTimes:
+        times = cohort.time[cohort.time > 0]
+        whole = [self._whole(times / unit) for unit in UNITS]
+        return WholeTimes(int(times.size), np.array(whole, dtype=np.float64))
 
-    def pack(self, answer: int) -> FloatArray:
-        return np.array([answer], dtype=np.float64)
+    def _whole(self, ratio: FloatArray) -> int:
+        return int(np.count_nonzero(np.abs(ratio - np.rint(ratio)) <= _WHOLE))
 
-    def unpack(self, vector: FloatArray) -> int:
-        return round(float(vector[0]))
+    def pack(self, answer: WholeTimes) -> FloatArray:
+        return np.append(float(answer.patients), answer.whole)
+
+    def unpack(self, vector: FloatArray) -> WholeTimes:
+        return WholeTimes(round(float(vector[0])), vector[1:])
