@@ -21,8 +21,9 @@ def prepare(problem: Problem, patients: Patients) -> Callable[[], Outcome]:
     from skglm.penalties import L2
     from skglm.solvers import LBFGS
 
-    covariates = np.asfortranarray(patients.covariates)  # as its estimator takes them
-    outcome = np.column_stack([patients.time, patients.event.astype(np.float64)])
+    # Column by column, as its estimator has them.
+    covariates = np.asfortranarray(patients.covariates)
+    outcome = np.array([patients.time, patients.event], dtype=np.float64).T
     solver = LBFGS(max_iter=_MAX_STEPS, tol=_TOLERANCE)
 
     def run() -> Outcome:
