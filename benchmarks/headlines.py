@@ -151,7 +151,28 @@ class StandardErrors:
         )
 
 
+_EXACT = ("fedcox_log",)
+
 PROMISES = (
+    AtLeast("hundred_thousand", "skglm", 2, _EXACT),
+    AtLeast("hundred_thousand", "r_coxph", 6, _EXACT),
+    AtLeast("hundred_thousand", "lifelines", 60, _EXACT),
+    AtLeast("hundred_thousand", "scikit_survival", 40, _EXACT),
+    AtMost(
+        "hundred_thousand",
+        "100,000 patients × 50 covariates: every event time at most 1.5 times 24 pieces",
+        1.5,
+        (("fedcox_log_events", "fedcox_log"),),
+    ),
+    AtLeast("million", "skglm", 4, _EXACT),
+    AtLeast("million", "r_coxph", 9, _EXACT),
+    ExtraMemory("million", 1.2, _EXACT),
+    AtMost(
+        "million",
+        "1,000,000 patients × 50 covariates: two threads at most 0.6 of the time of one",
+        0.6,
+        (("fedcox_log_two_threads", "fedcox_log"),),
+    ),
     AtLeast("hundred_thousand", "lifelines", 30),
     AtLeast("hundred_thousand", "scikit_survival", 20),
     AtLeast("hundred_thousand", "stacked_sklearn", 30),

@@ -22,7 +22,7 @@ from rich.progress import Progress
 import fedcox
 from benchmarks.child_process import run_module
 from benchmarks.machine import describe_machine
-from benchmarks.measure import measured, stay_on_one_core, wake_memory
+from benchmarks.measure import measured, stay_on_cores, wake_memory
 from benchmarks.patients import SEED, Patients, simulate
 from benchmarks.problems import FOLLOW_UP_DAYS
 from benchmarks.run import RESULTS
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--apart", action="store_true", help="with --one: no groups")
     given = parser.parse_args(arguments)
     if given.one is not None:
-        stay_on_one_core()
+        stay_on_cores(1)
         print(json.dumps(asdict(measure(given.one, apart=given.apart))))
     elif given.markdown is not None:
         print(cost_table(read_costs(given.markdown)).markdown())

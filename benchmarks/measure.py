@@ -92,10 +92,10 @@ def _memory_mib() -> tuple[float, float]:
     return resident, peak
 
 
-def stay_on_one_core() -> None:
-    """Keep every thread of this process, however started, on one core."""
+def stay_on_cores(count: int) -> None:
+    """Keep every thread of this process, however started, on so many cores."""
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-count:])
 
 
 def main() -> None:
@@ -109,7 +109,7 @@ def main() -> None:
     problem = PROBLEMS[given.problem]
     problem = problem.quick() if given.quick else problem
     contender = CONTENDERS[given.contender]
-    stay_on_one_core()
+    stay_on_cores(contender.threads)
     patients = read_patients(given.folder, with_covariates=problem.task != "concordance")
     outcome = measure(contender, problem, patients)
     versions = {**contender.versions(), **outcome.versions}

@@ -65,6 +65,7 @@ class Problem:
 
 
 _OURS = ("fedcox_cloglog", "fedcox_logit")
+_EXACT = ("fedcox_log", "fedcox_log_two_threads", "fedcox_log_events")
 _COX = ("lifelines", "scikit_survival", "statsmodels", "r_coxph")
 _CENTERS = ("fedcox_cloglog_centers", "fedcox_logit_centers")
 _SECURE_SUM = ("plain sum", "masked sum", "masked sum, 20 % dropped", "key set-up")
@@ -77,16 +78,16 @@ PROBLEMS: Mapping[str, Problem] = {
             name="hundred_thousand",
             title="100,000 patients × 50 covariates, 30 intervals",
             patients=100_000,
-            contenders=(*_OURS, *_COX, "stacked_sklearn"),
-            baselines=_OURS,
+            contenders=(*_EXACT, *_OURS, "skglm", *_COX, "stacked_sklearn"),
+            baselines=("fedcox_log", *_OURS),
         ),
         Problem(
             name="hundred_thousand_all_times",
             title="100,000 patients × 50 covariates, every event time",
             patients=100_000,
             intervals=None,
-            contenders=(*_OURS, *_COX),
-            baselines=_OURS,
+            contenders=("fedcox_log_events", *_OURS, "skglm", *_COX),
+            baselines=("fedcox_log_events", *_OURS),
             left_out={"stacked_sklearn": "a row per patient and event time: 10⁹ rows"},
             repeats=3,
         ),
@@ -94,8 +95,8 @@ PROBLEMS: Mapping[str, Problem] = {
             name="million",
             title="1,000,000 patients × 50 covariates, 30 intervals",
             patients=1_000_000,
-            contenders=(*_OURS, "lifelines", "scikit_survival", "r_coxph"),
-            baselines=_OURS,
+            contenders=(*_EXACT, *_OURS, "skglm", "lifelines", "scikit_survival", "r_coxph"),
+            baselines=("fedcox_log", *_OURS),
             repeats=2,
             left_out={
                 "stacked_sklearn": "12 million stacked rows, 8 GB before the fit",

@@ -31,13 +31,19 @@ class Result:
     standard_error_difference: float | None = None
     concordance: float | None = None
     left_out: str | None = None
+    threads: int = 1
     machine: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cost(self) -> float | None:
-        """CPU seconds where known: a busy machine stretches wall time, and unevenly."""
-        return self.seconds if self.cpu_seconds is None else self.cpu_seconds
+        """CPU seconds where known: a busy machine stretches wall time, and unevenly.
+
+        Of several threads the wall time, which is what they are for.
+        """
+        return (
+            self.seconds if self.cpu_seconds is None or self.threads > 1 else self.cpu_seconds
+        )
 
     def to_line(self) -> str:
         return json.dumps(asdict(self))

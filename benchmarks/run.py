@@ -75,7 +75,13 @@ def run_problem(
                 continue
             announce(label_of(name))
             result = Result(
-                problem.name, name, repeat, problem.repeats, quick, left_out=left_out[name]
+                problem.name,
+                name,
+                repeat,
+                problem.repeats,
+                quick,
+                left_out=left_out[name],
+                threads=CONTENDERS[name].threads,
             )
             if left_out[name] is None:
                 result = _run_once(result, folder, optimum[name], limit_seconds)
@@ -203,7 +209,7 @@ def provenance(results: Sequence[Result]) -> str:
     versions = {name: text for result in results for name, text in result.versions.items()}
     machines = dict.fromkeys(result.machine for result in results)
     libraries = "".join(f", {name} {text}" for name, text in sorted(versions.items()))
-    return f"One thread, {' and '.join(machines)}{libraries}."
+    return f"One thread where nothing else is said, {' and '.join(machines)}{libraries}."
 
 
 def _newest_results() -> Path:

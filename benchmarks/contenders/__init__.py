@@ -11,6 +11,7 @@ from benchmarks.contenders import (
     pytorch,
     r_coxph,
     scikit_survival,
+    skglm,
     stacked_sklearn,
     statsmodels,
 )
@@ -20,8 +21,28 @@ __all__ = ["CONTENDERS", "Contender"]
 
 
 def _ours() -> dict[str, Contender]:
-    """Both links, for each of the two ways to fit."""
-    entrants = {}
+    """Exact time, and both links of grouped time for each of the two ways to fit."""
+    entrants = {
+        "fedcox_log": Contender(
+            f"fedcox log, {ours.PIECES} pieces",
+            ours.prepare_exact,
+            distribution="fedcox",
+            model="cox",
+        ),
+        "fedcox_log_events": Contender(
+            "fedcox log, every event time",
+            partial(ours.prepare_exact, every_event=True),
+            distribution="fedcox",
+            model="cox",
+        ),
+        "fedcox_log_two_threads": Contender(
+            f"fedcox log, {ours.PIECES} pieces, two threads",
+            partial(ours.prepare_exact, threads=2),
+            distribution="fedcox",
+            model="cox",
+            threads=2,
+        ),
+    }
     for link in ours.LINKS:
         ways = {
             f"fedcox_{link}": (f"fedcox {link}", partial(ours.prepare, link=link)),
@@ -51,6 +72,7 @@ CONTENDERS: Mapping[str, Contender] = {
         distribution="scikit-survival",
         model="cox",
     ),
+    "skglm": Contender("skglm", skglm.prepare, distribution="skglm", model="cox"),
     "statsmodels": Contender(
         "statsmodels", statsmodels.prepare, distribution="statsmodels", model="cox"
     ),

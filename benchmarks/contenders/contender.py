@@ -46,8 +46,9 @@ class Contender:
     """A library that can solve a problem.
 
     `prepare` brings the patients into the library's own format; the function it returns is
-    what is timed. `model` names the optimum its coefficients should be. A contender with a
-    `program` runs that in a process of its own, and measures itself there.
+    what is timed. `model` names the optimum its coefficients should be, or be near. A contender
+    with a `program` runs that in a process of its own, and measures itself there. One with
+    several `threads` has as many cores.
     """
 
     label: str
@@ -55,6 +56,7 @@ class Contender:
     distribution: str | None = None
     program: str | None = None
     model: Model | None = None
+    threads: int = 1
 
     def reference(self, problem: Problem) -> Model | None:
         """Name the optimum to compare with.

@@ -1,4 +1,4 @@
-"""fedcox: the estimator, a study over many centers, Cox's model, training, the c-index."""
+"""fedcox: exact and grouped time, many centers, Cox's model, training, the c-index."""
 
 from __future__ import annotations
 
@@ -14,6 +14,44 @@ from benchmarks.problems import FOLLOW_UP_DAYS, Problem
 
 Link = Literal["cloglog", "logit"]
 LINKS: tuple[Link, ...] = ("cloglog", "logit")
+PIECES = 24
+
+
+def prepare_exact(
+    problem: Problem, patients: Patients, *, every_event: bool = False, threads: int = 1
+) -> Callable[[], Outcome]:
+    """Fit the piecewise-exponential model, as the estimator does, on all patients."""
+    from fedcox.analysis.fit import estimate
+    from fedcox.analysis.plan import Plan
+    from fedcox.solvers.newton import Newton
+    from fedcox.survival.link import LINKS
+    from fedcox.survival.threads import at_most
+
+    plan = Plan(
+        columns=tuple(patients.column_names),
+        link=LINKS["log"],
+        reading="include",
+        width=None,
+        horizon=None,
+        ridge=0.0,
+        solver=Newton(),
+        pieces=None if every_event else PIECES,
+        every_event=every_event,
+    )
+
+    def run() -> Outcome:
+        with at_most(threads):
+            cohort = fedcox.Cohort(patients.covariates, patients.time, patients.event)
+            found = estimate(plan, fedcox.InProcess.from_cohorts({"all": cohort}))
+        return Outcome(
+            coefficients=found.inference.coefficients.tolist(),
+            standard_errors=found.inference.standard_errors.tolist(),
+            rounds=found.rounds,
+            bytes_up=found.bytes_up,
+            bytes_down=found.bytes_down,
+        )
+
+    return run
 
 
 def prepare(problem: Problem, patients: Patients, *, link: Link) -> Callable[[], Outcome]:

@@ -16,8 +16,14 @@ from fedcox.survival.concordance import concordance_index
 from fedcox.survival.person_periods import stack
 from fedcox.survival.time_grid import TimeGrid
 
-# scikit-learn stops at a gradient of 1e-6 per row; the others go on to the optimum.
-TOLERANCE = {"stacked_sklearn": 1e-2}
+# scikit-learn stops at a gradient of 1e-6 per row; the others go on to the optimum. Pieces of
+# time are another model than Cox's, near to it.
+TOLERANCE = {
+    "stacked_sklearn": 1e-2,
+    "fedcox_log": 0.02,
+    "fedcox_log_two_threads": 0.02,
+    "fedcox_log_events": 1e-3,
+}
 
 
 @pytest.fixture(scope="module")

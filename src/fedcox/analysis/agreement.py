@@ -116,7 +116,9 @@ class _Cells:
             kept = places[join_empty(self._by_name(events))]
             kept = np.union1d(kept[kept < ends[1]], ends)
         elif self.at_events and happened.size <= most and single:
-            return np.union1d(ends, np.append(happened, happened + 1)), True
+            bounds = np.zeros(events.size + 1, dtype=np.bool_)
+            bounds[ends] = bounds[happened] = bounds[happened + 1] = True
+            return np.flatnonzero(bounds), True
         else:
             pieces = cut_by_events(events, most=most, least=least)
             kept = np.union1d(ends, pieces)

@@ -41,6 +41,7 @@ from fedcox.survival.weighted_square import weighted_square
 
 #: Numbers of a block, and patients at most: its covariates and vectors stay in the cache.
 _BLOCK, _PATIENTS = 2**18, 8192
+_ROWS = 512
 #: Sums of squares around a mean of so many spreads lose two digits, no more.
 _NEAR = 8.0
 #: A loss beyond this was kept finite by force, see `risk_of`.
@@ -144,7 +145,7 @@ class PieceSums:
     placed: TimeAtRisk
     pieces: int
     rows: IntArray | None = None
-    _made: dict[int, sparse.csc_array] = field(default_factory=dict, repr=False)
+    _made: dict[tuple[int, int], sparse.csc_array] = field(default_factory=dict, repr=False)
 
     def draw(self, numbers: IntArray) -> PieceSums:
         """The patients with these study numbers, repeated as often as they are drawn."""
@@ -173,12 +174,11 @@ class PieceSums:
         return beyond_numbers(alpha.size, beta.size, detail)
 
     def _at(self, point: _Point, log_rates: FloatArray) -> Derivatives:
-        block = min(_PATIENTS, max(256, _BLOCK // max(point.beta.size, 1)))
-        # Sums by piece are added up once a block, all sums once a part: so many are no work.
-        many, columns = 4 * self.pieces, point.beta.size
-        least = max(block, many, 4 * columns)
+        columns = point.beta.size
+        size = min(_PATIENTS, max(256, _BLOCK // max(columns, 1)))
+        # Parts have more patients than there are sums to add up after each.
+        least = max(size, 4 * columns, 4 * self.pieces if point.whole else self.pieces // 2)
         cut = parts(int(self.placed.passed.size), columns, least=least)
-        size = max(block, many) if point.whole else block
         room = local()  # for covariates, one a thread
         total = _Sums.total(in_order(lambda part: self._sums(part, size, point, room), cut))
         if point.link.log_events is not None:
@@ -237,7 +237,8 @@ class PieceSums:
         Where the piece that a patient leaves in begins, all falls away but the part of it that
         was lived through; this does where it ends. Copies do so by their share.
         """
-        if part.start not in self._made:
+        place = part.start, part.stop
+        if place not in self._made:
             piece, lived = self.placed.passed[part], self.placed.part[part]
             ends = np.arange(0, 2 * piece.size + 1, 2, dtype=np.int32)
             shares = np.stack([1.0 - lived, lived], axis=1)
@@ -249,10 +250,10 @@ class PieceSums:
             places = np.empty((piece.size, 2), dtype=np.int32)
             places[:, 0], places[:, 1] = piece, np.minimum(piece + 1, self.pieces)
             shape = self.pieces + 1, ends.size - 1
-            self._made[part.start] = sparse.csc_array(
+            self._made[place] = sparse.csc_array(
                 (shares.ravel(), places.ravel(), ends), shape=shape
             )
-        return self._made[part.start]
+        return self._made[place]
 
     # Sums.
 
@@ -266,20 +267,17 @@ class PieceSums:
 
         def blocks() -> Iterator[_Sums]:
             for start in range(0, max(patients, 1), even):
-                here = slice(start, min(start + even, patients))
-                own = vectors.block(here)
-                x = self._covariates(own.own, size, room)
-                found = self._of_block(x, own, point)
-                if point.whole:
-                    fall = _columns(leaving, here, risk[here])
-                    found = found._replace(cross=self._with_events(fall, own, point) @ x)
-                yield found
+                own = vectors.block(slice(start, min(start + even, patients)))
+                yield self._of_block(self._covariates(own.own, room), own, point)
 
         total, passed = _Sums.total(blocks()), self.placed.passed[part]
         if point.link.log_events is not None:
             total.cost[...] -= point.link.log_events * (self._event[part] @ predictor)
         by_piece = [np.bincount(passed, terms, self.pieces + 1) for terms in events]
-        return total._replace(risk=leaving @ risk, events=np.array(by_piece))
+        total = total._replace(risk=leaving @ risk, events=np.array(by_piece))
+        if not point.whole:
+            return total
+        return total._replace(cross=self._fall(leaving, vectors, point))
 
     def _of_block(self, x: FloatArray, own: _Vectors, point: _Point) -> _Sums:
         """Without those by piece."""
@@ -313,18 +311,19 @@ class PieceSums:
         own.events[0, happened], own.events[1, happened] = event.slope, event.curvature
         return float(np.add.reduce(event.cost))
 
-    def _with_events(
-        self, fall: sparse.csc_array, own: _Vectors, point: _Point
-    ) -> sparse.csc_array:
-        """As if events were at risk in their piece by as much as gives them their curvature."""
+    def _fall(self, leaving: sparse.csc_array, own: _Vectors, point: _Point) -> FloatArray:
+        """Σ r x as it falls from piece to piece."""
+        shares = leaving.data * np.repeat(own.risk, np.diff(leaving.indptr))
         if point.link.log_events is None:
+            # As if events were at risk by as much as gives them their curvature.
             rates = point.rates.take(self.placed.passed[own.own])
             share = np.divide(own.events[1], rates, out=np.zeros_like(rates), where=rates > 0)
-            fall.data[::2] -= share
-            fall.data[1::2] += share
-        return fall
+            shares[::2] -= share
+            shares[1::2] += share
+        fall = sparse.csc_array((shares, leaving.indices, leaving.indptr), shape=leaving.shape)
+        return np.asarray(fall @ self._covariates(own.own, local()))
 
-    def _covariates(self, own: slice, size: int, room: local) -> FloatArray:
+    def _covariates(self, own: slice, room: local) -> FloatArray:
         """Of some patients, (patients, kept columns), as they are summed over."""
         given, keep = self.cohort.covariates, self.scaling.keep
         block = given[own] if self.rows is None else given.take(self.rows[own], axis=0)
@@ -332,8 +331,8 @@ class PieceSums:
             block = block.take(keep, axis=1)
         if not self._centered:
             return block
-        if not hasattr(room, "covariates"):
-            room.covariates = np.empty((size, keep.size))
+        if len(getattr(room, "covariates", ())) < len(block):
+            room.covariates = np.empty((len(block), keep.size))
         centered: FloatArray = room.covariates[: len(block)]
         np.subtract(block, self.scaling.mean, out=centered)
         if not self.cohort.complete:
@@ -355,10 +354,8 @@ class PieceSums:
             return Derivatives(loss, alpha, beta, None)
         by_beta, by_piece = sums.curved, None
         if point.whole:
-            by_piece = _at_risk(sums.cross)
-            by_piece *= rates[:, None]
-            by_beta = np.add.reduce(by_piece, 0)
-            _center(by_piece, curved, mean, spread)
+            by_piece, by_beta = sums.cross[1:], np.zeros_like(beta)
+            _add_up(by_piece, by_beta, rates, curved, mean, spread)
         # Σ w (x − m)(x − m)ᵀ = Σ w x xᵀ − m uᵀ − u mᵀ, with u = Σ w x − ½ m Σ w.
         around = by_beta - 0.5 * np.add.reduce(curved) * mean
         if point.detail is Detail.DIAGONAL:
@@ -369,12 +366,30 @@ class PieceSums:
         return Derivatives(loss, alpha, beta, Curvature(curved, by_piece, square))
 
 
-def _center(sums: FloatArray, weight: FloatArray, mean: FloatArray, spread: FloatArray) -> None:
-    """Bring sums of weight · x, a row each, to (x − mean) / spread; a few rows at a time."""
-    for first in range(0, len(sums), _PATIENTS):
-        own = slice(first, first + _PATIENTS)
-        sums[own] -= weight[own, None] * mean
-        sums[own] /= spread
+def _add_up(
+    fall: FloatArray,
+    total: FloatArray,
+    rates: FloatArray,
+    weight: FloatArray,
+    mean: FloatArray,
+    spread: FloatArray,
+) -> None:
+    """Turn falls of Σ r x, a row a piece, into curvature by piece and column, in their place.
+
+    That is rate · Σ r (x − mean) / spread over those at risk; `weight` is rate · Σ r, and the
+    rate · Σ r x of all pieces goes to `total`. A few rows at a time, which stay in the cache.
+    """
+    factor, later = 1.0 / spread, np.zeros_like(total)
+    pairs = fall.shape[1] % 2 == 0  # of columns, added up as one number: half the additions
+    for stop in range(len(fall), 0, -_ROWS):
+        own = slice(max(0, stop - _ROWS), stop)
+        given = fall[own].view(np.complex128) if pairs else fall[own]
+        rows = np.add.accumulate(given[::-1])[::-1].view(np.float64)
+        rows += later
+        later = rows[0].copy()
+        total += rates[own] @ rows
+        rows *= np.multiply.outer(rates[own], factor)
+        np.subtract(rows, np.multiply.outer(weight[own], mean * factor), out=fall[own])
 
 
 def _following(first: IntArray, many: IntArray) -> IntArray:
@@ -383,15 +398,6 @@ def _following(first: IntArray, many: IntArray) -> IntArray:
     return np.asarray(np.repeat(first - before, many) + np.arange(many.sum()))
 
 
-def _columns(matrix: sparse.csc_array, here: slice, weight: FloatArray) -> sparse.csc_array:
-    """Some neighbouring columns, each weighted."""
-    ends = matrix.indptr[here.start : here.stop + 1]
-    inside = slice(ends[0], ends[-1])
-    data = matrix.data[inside] * np.repeat(weight, np.diff(ends))
-    shape = matrix.shape[0], weight.size
-    return sparse.csc_array((data, matrix.indices[inside], ends - ends[0]), shape=shape)
-
-
 def _at_risk(leaving: FloatArray) -> FloatArray:
     """Sums over those who stay longer than each piece, from sums over those who leave."""
-    return np.asarray(np.add.accumulate(leaving[:0:-1], out=leaving[:0:-1])[::-1])
+    return np.asarray(np.add.accumulate(leaving[:0:-1])[::-1])

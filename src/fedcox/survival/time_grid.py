@@ -227,6 +227,10 @@ class TiedPieces:
 
     def at_risk(self, passed: IntArray, event: BoolArray, inside: BoolArray) -> TimeAtRisk:
         """Of patients who leave `inside` a piece, after so many pieces `passed`."""
+        if self.ties.max(initial=0) <= 1:
+            return TimeAtRisk(
+                passed + (inside & ~event), event, (inside & event).astype(np.float64)
+            )
         piece = np.minimum(passed, self.first.size - 1)
         first, steps = self.first[piece], self.steps[piece]
         return TimeAtRisk(
