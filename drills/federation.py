@@ -240,12 +240,14 @@ class Federation:
     def study(self, name: str, **changes: str) -> Study:
         """The simulated study under a name of its own, with tables put in place of others.
 
-        It names its pieces: left to themselves they are finer in one process than between
-        hospitals, and here the two are compared.
+        It names its pieces and the unit of its times: left to themselves, pieces are finer in
+        one process than between hospitals, and units found by another question; here the two
+        are compared.
         """
         changes = {"grid": "width = 90\nhorizon = 1800", **changes}
         text = (self.folder / "patients" / "study.toml").read_text(encoding="utf-8")
         text = text.replace('"simulated hospitals"', f'"{name}"')
+        text = text.replace('unit = "days"', 'unit = "days"\nresolution = 1')
         for table, content in changes.items():
             text = _replaced(text, table.replace("__", "."), content)
         file = self.folder / f"{name}.toml"
