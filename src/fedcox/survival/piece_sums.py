@@ -84,8 +84,8 @@ class _Sums(NamedTuple):
     square      (columns, columns) Σ curvature · x xᵀ, or its diagonal
     cross       (pieces + 1, columns) by how much Σ r x of those at risk falls from one piece
                 to the next, and after the last to nothing
-    risk        (pieces + 1,) by how much Σ r falls likewise
-    events      (2, pieces + 1) slope and curvature of those in each piece, if no constants
+    by_piece    (2 or 4, pieces + 1) over those who leave in each piece: r; r by the part of it
+                that they lived through; slope and curvature of its events, if no constants
     """
 
     cost: FloatArray
@@ -93,8 +93,7 @@ class _Sums(NamedTuple):
     curved: FloatArray
     square: FloatArray
     cross: FloatArray
-    risk: FloatArray
-    events: FloatArray
+    by_piece: FloatArray
 
     @classmethod
     def total(cls, all_sums: Iterable[_Sums]) -> _Sums:
@@ -104,6 +103,36 @@ class _Sums(NamedTuple):
             for own, more in zip(first, sums, strict=True):
                 own += more
         return first
+
+
+class _Exits(NamedTuple):
+    """Where some neighbours leave: a row for each, or for each copy of one.
+
+    piece, lived    (rows,) the piece, and the part of it that was lived through
+    patient, share  (rows,) whose copy it is, and how much it counts; None without copies
+    """
+
+    piece: IntArray
+    lived: FloatArray
+    patient: IntArray | None = None
+    share: FloatArray | None = None
+
+    def hazard(self, point: _Point, patients: int) -> FloatArray:
+        """At covariates zero, of each patient."""
+        hazard = point.rates.take(self.piece)
+        hazard *= self.lived
+        hazard += point.before.take(self.piece)
+        if self.patient is None or self.share is None:
+            return hazard
+        return np.asarray(np.bincount(self.patient, self.share * hazard, patients))
+
+    def risk(self, risk: FloatArray) -> FloatArray:
+        """Of each row, from that of each patient."""
+        return (
+            risk
+            if self.patient is None or self.share is None
+            else self.share * risk[self.patient]
+        )
 
 
 class _Vectors(NamedTuple):
@@ -145,7 +174,7 @@ class PieceSums:
     placed: TimeAtRisk
     pieces: int
     rows: IntArray | None = None
-    _made: dict[tuple[int, int], sparse.csc_array] = field(default_factory=dict, repr=False)
+    _made: dict[tuple[int, int], _Exits] = field(default_factory=dict, repr=False)
 
     def draw(self, numbers: IntArray) -> PieceSums:
         """The patients with these study numbers, repeated as often as they are drawn."""
@@ -231,27 +260,16 @@ class PieceSums:
             event = np.repeat(event / self._copies, self._copies)
         return np.asarray(np.bincount(piece, event, self.pieces + 1)[:-1], dtype=np.float64)
 
-    def _leaving(self, part: slice) -> sparse.csc_array:
-        """Where those of a part fall away from those at risk: (pieces + 1, patients), kept.
-
-        Where the piece that a patient leaves in begins, all falls away but the part of it that
-        was lived through; this does where it ends. Copies do so by their share.
-        """
-        place = part.start, part.stop
+    def _exits(self, part: slice) -> _Exits:
+        """Of a part or a block; copies, of which there may be many, are kept for the next."""
+        piece, lived = self.placed.passed[part], self.placed.part[part]
+        if self._copies is None:
+            return _Exits(piece, lived)
+        place, copies = (part.start, part.stop), self._copies[part]
         if place not in self._made:
-            piece, lived = self.placed.passed[part], self.placed.part[part]
-            ends = np.arange(0, 2 * piece.size + 1, 2, dtype=np.int32)
-            shares = np.stack([1.0 - lived, lived], axis=1)
-            if self._copies is not None:
-                copies = self._copies[part]
-                piece, shares = _following(piece, copies), shares / copies[:, None]
-                shares = np.repeat(shares, copies, axis=0)
-                ends[1:] = 2 * np.cumsum(copies)
-            places = np.empty((piece.size, 2), dtype=np.int32)
-            places[:, 0], places[:, 1] = piece, np.minimum(piece + 1, self.pieces)
-            shape = self.pieces + 1, ends.size - 1
-            self._made[place] = sparse.csc_array(
-                (shares.ravel(), places.ravel(), ends), shape=shape
+            patient = np.repeat(np.arange(piece.size), copies)
+            self._made[place] = _Exits(
+                _following(piece, copies), lived[patient], patient, 1.0 / copies[patient]
             )
         return self._made[place]
 
@@ -259,25 +277,31 @@ class PieceSums:
 
     def _sums(self, part: slice, size: int, point: _Point, room: local) -> _Sums:
         """Over neighbours, block by block."""
-        leaving, patients = self._leaving(part), part.stop - part.start
+        exits, patients = self._exits(part), part.stop - part.start
         even = -(-patients // max(1, -(-patients // size))) or 1  # no small block at the end
         predictor, risk = np.zeros((2, patients))
         events = np.zeros((2 if point.link.log_events is None else 0, patients))
-        vectors = _Vectors(part, leaving.T @ point.before, predictor, risk, events)
+        vectors = _Vectors(part, exits.hazard(point, patients), predictor, risk, events)
+        # Few sums by piece and column are added up once a block, many once a part.
+        few = point.whole and 4 * self.pieces <= size
 
         def blocks() -> Iterator[_Sums]:
             for start in range(0, max(patients, 1), even):
                 own = vectors.block(slice(start, min(start + even, patients)))
-                yield self._of_block(self._covariates(own.own, room), own, point)
+                x = self._covariates(own.own, room)
+                found = self._of_block(x, own, point)
+                yield found._replace(cross=self._fall(x, own, point)) if few else found
 
-        total, passed = _Sums.total(blocks()), self.placed.passed[part]
+        total = _Sums.total(blocks())
         if point.link.log_events is not None:
             total.cost[...] -= point.link.log_events * (self._event[part] @ predictor)
-        by_piece = [np.bincount(passed, terms, self.pieces + 1) for terms in events]
-        total = total._replace(risk=leaving @ risk, events=np.array(by_piece))
-        if not point.whole:
+        of_rows = exits.risk(risk)
+        by_piece = [of_rows, exits.lived * of_rows, *events]
+        sums = [np.bincount(exits.piece, one, self.pieces + 1) for one in by_piece]
+        total = total._replace(by_piece=np.array(sums))
+        if few or not point.whole:
             return total
-        return total._replace(cross=self._fall(leaving, vectors, point))
+        return total._replace(cross=self._fall(self._covariates(part, local()), vectors, point))
 
     def _of_block(self, x: FloatArray, own: _Vectors, point: _Point) -> _Sums:
         """Without those by piece."""
@@ -301,7 +325,7 @@ class PieceSums:
             square = weighted_square(x, weight)
         if point.detail in (Detail.DIAGONAL, Detail.BLOCK):
             curved = weight @ x
-        return _Sums(np.array(cost), slope, curved, square, *(_NOTHING,) * 3)
+        return _Sums(np.array(cost), slope, curved, square, _NOTHING, _NOTHING)
 
     def _add_events(self, own: _Vectors, point: _Point) -> float:
         """Write the slope and curvature of a block's events, and give what they cost."""
@@ -311,17 +335,29 @@ class PieceSums:
         own.events[0, happened], own.events[1, happened] = event.slope, event.curvature
         return float(np.add.reduce(event.cost))
 
-    def _fall(self, leaving: sparse.csc_array, own: _Vectors, point: _Point) -> FloatArray:
-        """Σ r x as it falls from piece to piece."""
-        shares = leaving.data * np.repeat(own.risk, np.diff(leaving.indptr))
+    def _fall(self, x: FloatArray, own: _Vectors, point: _Point) -> FloatArray:
+        """By how much Σ r x falls from piece to piece: (pieces + 1, columns).
+
+        Where the piece that a patient leaves in begins, all falls away but the part of it that
+        was lived through; this does where it ends.
+        """
+        exits = self._exits(own.own)
+        risk = exits.risk(own.risk)
+        share = exits.lived * risk
         if point.link.log_events is None:
             # As if events were at risk by as much as gives them their curvature.
-            rates = point.rates.take(self.placed.passed[own.own])
-            share = np.divide(own.events[1], rates, out=np.zeros_like(rates), where=rates > 0)
-            shares[::2] -= share
-            shares[1::2] += share
-        fall = sparse.csc_array((shares, leaving.indices, leaving.indptr), shape=leaving.shape)
-        return np.asarray(fall @ self._covariates(own.own, local()))
+            rates = point.rates.take(exits.piece)
+            share += np.divide(own.events[1], rates, out=np.zeros_like(rates), where=rates > 0)
+        weights = np.stack([risk - share, share], axis=1)
+        places = np.empty(weights.shape, dtype=np.int32)
+        places[:, 0], places[:, 1] = exits.piece, np.minimum(exits.piece + 1, self.pieces)
+        ends = np.arange(0, 2 * own.risk.size + 1, 2, dtype=np.int32)
+        if self._copies is not None:
+            ends[1:] = 2 * np.cumsum(self._copies[own.own])
+        shape = self.pieces + 1, own.risk.size
+        return np.asarray(
+            sparse.csc_array((weights.ravel(), places.ravel(), ends), shape=shape) @ x
+        )
 
     def _covariates(self, own: slice, room: local) -> FloatArray:
         """Of some patients, (patients, kept columns), as they are summed over."""
@@ -342,10 +378,11 @@ class PieceSums:
     def _scaled(self, sums: _Sums, point: _Point) -> Derivatives:
         """The sums on the common scale, and as derivatives."""
         rates = point.rates[:-1]
-        at_risk = rates * _at_risk(sums.risk)
+        leaving, lived, *events = sums.by_piece
+        at_risk = rates * (_at_risk(leaving) + lived[:-1])
         slope, curvature = -(point.link.log_events or 0.0) * self._events, 0.0
-        if point.link.log_events is None:
-            slope, curvature = sums.events[:, :-1]
+        if events:
+            slope, curvature = (part[:-1] for part in events)
         alpha, curved = at_risk + slope, at_risk + curvature
         mean, spread = self._origin, self.scaling.spread
         loss = float(sums.cost + np.add.reduce(at_risk))

@@ -30,7 +30,7 @@ Part = TypeVar("Part")
 #: Numbers in a part, at least: with fewer, threads wait for each other longer than they work.
 _WORTH = 2**20
 #: Parts, at most: each costs a little, and some are needed to keep all threads busy to the end.
-_MOST_PARTS = 32
+_MOST_PARTS = 16
 
 _chosen: ContextVar[int | None] = ContextVar("threads", default=None)
 

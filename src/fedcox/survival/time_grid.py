@@ -42,7 +42,7 @@ class TimeAtRisk:
     part: FloatArray
     copies: IntArray | None = None
 
-    @property
+    @cached_property
     def intervals(self) -> IntArray:
         """In how many intervals, from the first on, each patient counts."""
         return np.asarray(self.passed + (self.event | (self.part > 0)))
@@ -174,7 +174,7 @@ class Pieces:
 
         An event before the first bound counts in the first piece, without any time at risk.
         """
-        cut = parts(time.size, _LOOK_UP)
+        cut = parts(time.size, _LOOK_UP if self.bounds.size > _FEW_BOUNDS else 1)
         placed = in_order(lambda part: self._placed(time[part], event[part]), cut)
         passed, happened, lived, inside = map(np.concatenate, zip(*placed, strict=True))
         if self.tied is None:

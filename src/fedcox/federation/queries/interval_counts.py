@@ -100,14 +100,13 @@ class IntervalCounts(AbstractSumQuery[Counts]):
     def answer(self, cohort: Cohort) -> Counts:
         risk = self._risk(cohort)
         size = self.grid.intervals
-        reached, passing = (
-            (cohort.patients - np.cumsum(np.bincount(last, minlength=size + 1))[:size]).astype(
-                np.float64
-            )
-            for last in (risk.intervals, risk.passed)
-        )
-        events = np.bincount(risk.passed[risk.event], minlength=size).astype(np.float64)
-        at_risk = passing + np.bincount(risk.passed, risk.part, minlength=size + 1)[:size]
+        leavers = risk.leavers(size)
+        reached = (cohort.patients - np.cumsum(leavers.sum(axis=0))[:size]).astype(np.float64)
+        # An event is in the interval after those that were passed.
+        events = leavers[1, 1:].astype(np.float64)
+        passing = cohort.patients - np.cumsum(np.bincount(risk.passed, minlength=size + 1))
+        lived = np.asarray(np.bincount(risk.passed, risk.part, size + 1), dtype=np.float64)
+        at_risk = passing[:size] + lived[:size]
         late = cohort.event & ~risk.event
         return Counts(
             cohort.patients,
