@@ -367,7 +367,7 @@ class PieceSums:
             block = block.take(keep, axis=1)
         if not self._centered:
             return block
-        if len(getattr(room, "covariates", ())) < len(block):
+        if not hasattr(room, "covariates") or len(room.covariates) < len(block):
             room.covariates = np.empty((len(block), keep.size))
         centered: FloatArray = room.covariates[: len(block)]
         np.subtract(block, self.scaling.mean, out=centered)
