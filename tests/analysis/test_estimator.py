@@ -353,6 +353,12 @@ def test_the_concordance_is_that_of_the_patients_of_the_fit() -> None:
     assert np.isnan(changed.concordance_index_)
 
 
+def test_many_patients_have_a_concordance_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedcox.survival.threads._WORTH", 100)  # summed over in several parts
+    estimator = model().fit(X, PAIR)
+    assert estimator.concordance_index_ == estimator.score(X, PAIR)
+
+
 def test_a_stored_estimator_predicts_the_same_and_holds_no_patient() -> None:
     x = 1e5 * X + 0.123456789  # numbers that are nowhere else
     estimator = model().fit(x, PAIR)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedcox.errors import StudyError
-from fedcox.survival.time_grid import CensoredInterval, TimeGrid
+from fedcox.survival.time_grid import CensoredInterval, Pieces, TimeGrid
 
 
 def at_risk(
@@ -85,3 +85,27 @@ def test_a_grid_needs_increasing_finite_edges(edges: list[float]) -> None:
 def test_width_and_horizon_are_positive(width: float, horizon: float) -> None:
     with pytest.raises(StudyError):
         TimeGrid.regular(width, horizon)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        np.array([3.0, 8.0]),
+        np.linspace(2.0, 9.0, 700),
+        10.0 ** np.linspace(-9, 1, 300),  # nearly all of them crowd at the beginning
+        np.append(np.unique([5.0 + k * 1e-13 for k in range(200)]), 1e6),
+    ],
+)
+def test_many_patients_are_placed_as_a_few_are(bounds: np.ndarray) -> None:
+    """There is a quicker way for many; on a bound, next to one or beyond all it is the same."""
+    rng = np.random.default_rng(1)
+    near = np.concatenate([bounds, np.nextafter(bounds, 0.0), np.nextafter(bounds, 1e9)])
+    time = np.concatenate([near, rng.uniform(0.0, 12.0, 20_000), [0.0, 1e300]])
+    event = rng.random(time.size) < 0.5
+    many = Pieces(bounds).at_risk(time, event)
+    for start in range(0, time.size, 1000):
+        some = slice(start, start + 1000)
+        few = Pieces(bounds).at_risk(time[some], event[some])
+        np.testing.assert_array_equal(many.passed[some], few.passed)
+        np.testing.assert_array_equal(many.event[some], few.event)
+        np.testing.assert_array_equal(many.part[some], few.part)

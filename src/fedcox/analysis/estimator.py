@@ -18,7 +18,7 @@ from fedcox.analysis.notices import notices
 from fedcox.analysis.plan import SOLVERS, Plan
 from fedcox.analysis.study_rules import grid_faults
 from fedcox.errors import CohortError, StudyError, not_fitted
-from fedcox.survival.cohort import BoolArray, Cohort, FloatArray
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, column_sums
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS, AbstractLink
@@ -177,7 +177,7 @@ class AbstractSurvivalEstimator(ABC):
         self._check_fitted()
         if self._patients is not None:
             (cohort, time, event), self._patients = self._patients, None
-            totals = cohort.covariates.sum(axis=0)
+            totals = column_sums(cohort.covariates)
             if np.array_equal(totals, cohort.totals, equal_nan=True):
                 risk = linear_predictor(self._filled(cohort.covariates), self.coef_)
                 index = concordance_index(time, event, risk).index

@@ -45,8 +45,7 @@ class Cohort:
         number = np.ascontiguousarray(self.number, dtype=np.int64)
         if number.size == 0:
             number = np.arange(time.size, dtype=np.int64)
-        cut = parts(len(covariates), covariates[:1].size)
-        totals = np.asarray(sum(in_order(lambda part: covariates[part].sum(axis=0), cut)))
+        totals = column_sums(covariates) if covariates.ndim == 2 else np.empty(0)
         faults = _faults(covariates, time, event, number, totals)
         if self.bags is not None and len(self.bags) != time.size:
             faults.append(
@@ -120,6 +119,17 @@ class NumberedPatients:
         inside = first < self.known.size
         places = self._by_number[first[inside]]
         return np.sort(places[self.known[places] == numbers[inside]])
+
+
+def column_sums(covariates: FloatArray) -> FloatArray:
+    """Of each column, NaN where a value is missing."""
+
+    def sums(part: slice) -> FloatArray:
+        # Half the time of `sum`; and `dot`, unlike `@`, lets other threads go on.
+        return np.asarray(np.dot(np.ones(part.stop - part.start), covariates[part]))
+
+    cut = parts(len(covariates), covariates[:1].size)
+    return np.asarray(sum(in_order(sums, cut)))
 
 
 def _faults(

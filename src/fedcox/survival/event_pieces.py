@@ -26,6 +26,8 @@ _FINEST_UNIT = 1e-5
 EXACT = -1.0
 #: How far a time may lie from a whole number of units, in units.
 _WHOLE = 1e-6
+#: Times without a unit most often show it among the first so many.
+_SOME = 1000
 
 
 def nice_step(span: float, most: int) -> float:
@@ -130,10 +132,17 @@ def recorded_unit(times: FloatArray) -> float:
     Days, or tenths of a month, or days divided by 365.25. Zero where there are no times above
     zero, so that any unit will do.
     """
-    times = np.unique(times[times > 0])
+    times = times[times > 0]
     if not times.size:
         return 0.0
-    longest = float(times[-1])
+    longest = float(times.max())
+    if times.size > _SOME and _unit_of(np.unique(times[:_SOME]), longest) == EXACT:
+        return EXACT
+    return _unit_of(np.unique(times), longest)
+
+
+def _unit_of(times: FloatArray, longest: float) -> float:
+    """The same of distinct times, in their order, some or all."""
     unit = longest
     for place, time in enumerate(times):  # most often the first few tell
         found = _common_measure(unit, float(time), least=_FINEST_UNIT * longest)

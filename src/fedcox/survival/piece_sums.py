@@ -252,6 +252,12 @@ class PieceSums:
         return None if copies is None or (copies == 1).all() else copies
 
     @cached_property
+    def _wholly(self) -> bool:
+        """Whether everybody is at risk of whole pieces alone: each is an event time."""
+        part = self.placed.part
+        return bool(((part == 0.0) | (part == 1.0)).all())
+
+    @cached_property
     def _events(self) -> FloatArray:
         """(pieces,) how many there are in each."""
         piece, event = self.placed.passed, self._event
@@ -307,24 +313,24 @@ class PieceSums:
         """Without those by piece."""
         if point.effects:
             np.matmul(x, point.beta, out=own.predictor)
-        np.exp(np.minimum(own.predictor, HIGHEST), out=own.risk)
+        np.exp(np.minimum(own.predictor, HIGHEST, out=own.risk), out=own.risk)
         weight = own.hazard * own.risk
         cost = 0.0
         if point.link.log_events is None:
             cost = self._add_events(own, point)
-            slope = (weight + own.events[0]) @ x
+            slope = np.dot(weight + own.events[0], x)
             weight += own.events[1]
             np.maximum(weight, 0.0, out=weight)
         else:
-            slope = (weight - point.link.log_events * self._event[own.own]) @ x
+            slope = np.dot(weight - point.link.log_events * self._event[own.own], x)
         curved: FloatArray = _NOTHING
         square: FloatArray = _NOTHING
         if point.detail is Detail.DIAGONAL:
-            square = weight @ x**2
+            square = np.dot(weight, x**2)
         elif point.detail is not Detail.GRADIENT:
             square = weighted_square(x, weight)
         if point.detail in (Detail.DIAGONAL, Detail.BLOCK):
-            curved = weight @ x
+            curved = np.dot(weight, x)
         return _Sums(np.array(cost), slope, curved, square, _NOTHING, _NOTHING)
 
     def _add_events(self, own: _Vectors, point: _Point) -> float:
@@ -348,12 +354,18 @@ class PieceSums:
             # As if events were at risk by as much as gives them their curvature.
             rates = point.rates.take(exits.piece)
             share += np.divide(own.events[1], rates, out=np.zeros_like(rates), where=rates > 0)
-        weights = np.stack([risk - share, share], axis=1)
-        places = np.empty(weights.shape, dtype=np.int32)
-        places[:, 0], places[:, 1] = exits.piece, np.minimum(exits.piece + 1, self.pieces)
-        ends = np.arange(0, 2 * own.risk.size + 1, 2, dtype=np.int32)
+        first, second = exits.piece, np.minimum(exits.piece + 1, self.pieces)
+        if self._wholly and point.link.log_events is not None:
+            # Nobody leaves inside a piece: all falls away where it begins, or where it ends.
+            weights, places = risk, np.where(exits.lived > 0, second, first).astype(np.int32)
+        else:
+            weights, places = np.empty((risk.size, 2)), np.empty((risk.size, 2), dtype=np.int32)
+            weights[:, 0], weights[:, 1] = risk - share, share
+            places[:, 0], places[:, 1] = first, second
+        each = weights.ndim
+        ends = np.arange(0, each * own.risk.size + 1, each, dtype=np.int32)
         if self._copies is not None:
-            ends[1:] = 2 * np.cumsum(self._copies[own.own])
+            ends[1:] = each * np.cumsum(self._copies[own.own])
         shape = self.pieces + 1, own.risk.size
         return np.asarray(
             sparse.csc_array((weights.ravel(), places.ravel(), ends), shape=shape) @ x

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcox.errors import StudyError
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
@@ -14,10 +16,10 @@ from fedcox.survival.threads import in_order, parts
 
 CensoredInterval = Literal["include", "exclude", "half"]
 
-#: Looking up so many times is worth another way, and so few bounds are compared; measured.
-_MANY_TIMES, _FEW_BOUNDS = 4096, 64
+#: So many times are looked up in buckets, of which there are so many to a bound; measured.
+_MANY_TIMES, _BUCKETS = 4096, 4
 #: What looking up a time costs, in numbers read.
-_LOOK_UP = 32
+LOOK_UP = 16
 #: Pieces that tied events are spread over at most; without a limit the sum is Efron's.
 STEPS = 8
 #: A width in the wrong unit asks for more; there is no study with so many.
@@ -51,6 +53,19 @@ class TimeAtRisk:
         """The same of some patients."""
         copies = None if self.copies is None else self.copies[chosen]
         return TimeAtRisk(self.passed[chosen], self.event[chosen], self.part[chosen], copies)
+
+    @classmethod
+    def joined(cls, placed: Sequence[TimeAtRisk]) -> TimeAtRisk:
+        """Of patients one after the other."""
+        if len(placed) == 1:
+            return placed[0]
+        copies = [one.copies for one in placed if one.copies is not None]
+        return cls(
+            np.concatenate([one.passed for one in placed]),
+            np.concatenate([one.event for one in placed]),
+            np.concatenate([one.part for one in placed]),
+            np.concatenate(copies) if copies else None,
+        )
 
     def leavers(self, total: int) -> IntArray:
         """How many patients are at risk last in interval 0 (never), 1, …, `total`.
@@ -158,14 +173,21 @@ class Pieces:
         """Which pieces belong to one event time; None where pieces are longer."""
         return None if self.ties is None else TiedPieces.of(self.ties)
 
+    @cached_property
+    def _lookup(self) -> _Lookup:
+        """Of the bounds, in units if there are any."""
+        if self.unit is None:
+            return _Lookup(self.bounds)
+        bounds = self.bounds / self.unit
+        return _Lookup(np.rint(bounds) if self.ties is None else bounds)
+
     def place(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Where these times stand, and the bounds: both in units, if there are any."""
         if self.unit is None:
             return time, self.bounds
         # Whole numbers: nothing depends on how a unit of time is called.
         whole = np.maximum(_interval_of(time, self.unit), 1)
-        bounds = self.bounds / self.unit
-        return whole - 0.5, np.rint(bounds) if self.ties is None else bounds
+        return whole - 0.5, self._lookup.bounds
 
     def at_risk(
         self, time: FloatArray, event: BoolArray, reading: CensoredInterval = "include"
@@ -174,27 +196,23 @@ class Pieces:
 
         An event before the first bound counts in the first piece, without any time at risk.
         """
-        cut = parts(time.size, _LOOK_UP if self.bounds.size > _FEW_BOUNDS else 1)
-        placed = in_order(lambda part: self._placed(time[part], event[part]), cut)
-        passed, happened, lived, inside = map(np.concatenate, zip(*placed, strict=True))
-        if self.tied is None:
-            return TimeAtRisk(passed, happened, np.where(inside, lived, 0.0))
-        return self.tied.at_risk(passed, happened, inside)
+        cut = parts(time.size, LOOK_UP)
+        return TimeAtRisk.joined(in_order(lambda p: self._placed(time[p], event[p]), cut))
 
-    def _placed(
-        self, time: FloatArray, event: BoolArray
-    ) -> tuple[IntArray, BoolArray, FloatArray, BoolArray]:
-        """Pieces passed, events, share of the next piece lived through, if inside one."""
+    def _placed(self, time: FloatArray, event: BoolArray) -> TimeAtRisk:
         place, bounds = self.place(time)
-        after = _first_not_below(bounds, place)
-        passed = np.maximum(after - 1, 0)
+        after = self._lookup(place)
+        # An event before the first bound is one of the first piece.
+        inside = ((after > 0) | event) & (after < bounds.size)
+        passed = np.maximum(after - 1, 0, out=after)
+        if self.tied is not None:
+            return self.tied.at_risk(passed, event & (passed < self.intervals), inside)
         start = np.minimum(passed, self.intervals - 1)
         lived = place - bounds.take(start)
         lived /= np.diff(bounds).take(start)
-        # An event before the first bound is one of the first piece.
-        inside = ((after > 0) | event) & (after < bounds.size)
         np.maximum(lived, 0.0, out=lived)
-        return passed, event & (after < bounds.size), lived, inside
+        lived *= inside
+        return TimeAtRisk(passed, event & (passed < self.intervals), lived)
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,19 +409,37 @@ def _interval_of(time: FloatArray, width: float) -> IntArray:
     return np.ceil(ratio, out=ratio).astype(np.int64)
 
 
-def _first_not_below(bounds: FloatArray, times: FloatArray) -> IntArray:
-    """The place of the first bound that each time does not exceed: numpy's searchsorted.
+class _Lookup:
+    """The place of the first bound that a time does not exceed: numpy's searchsorted.
 
-    Quicker for many times: few bounds are compared with all of them, many looked up in order.
+    Quicker for many times: time is cut into equal buckets, several to a bound, and a time is
+    compared with the bounds of its own bucket alone.
     """
-    if times.size < _MANY_TIMES:
-        return np.searchsorted(bounds, times)
-    if bounds.size <= _FEW_BOUNDS:
-        passed = np.zeros(times.shape, dtype=np.int8)
-        for bound in bounds:
-            passed += times > bound
-        return passed.astype(np.int64)
-    order = np.argsort(times)
-    places = np.empty(times.shape, dtype=np.int64)
-    places[order] = np.searchsorted(bounds, times[order])
-    return places
+
+    def __init__(self, bounds: FloatArray) -> None:
+        self.bounds, self.last = bounds, _BUCKETS * bounds.size
+        self.scale = self.last / (bounds[-1] - bounds[0])
+
+    def __call__(self, times: FloatArray) -> IntArray:
+        if times.size < _MANY_TIMES:
+            return np.searchsorted(self.bounds, times)
+        after = self._first.take(self._bucket(times)).astype(np.int64)
+        beyond = np.append(self.bounds, np.inf)
+        behind = np.flatnonzero(times > beyond.take(after))
+        for _ in range(_BUCKETS):
+            after[behind] += 1
+            behind = behind[times[behind] > beyond[after[behind]]]
+        # Where bounds crowd in one bucket.
+        after[behind] = np.searchsorted(self.bounds, times[behind])
+        return after
+
+    def _bucket(self, times: FloatArray) -> IntArray:
+        place = (times - self.bounds[0]) * self.scale
+        np.clip(place, -1.0, self.last + 1.0, out=place)
+        return np.asarray(place.astype(np.int64) + 1)
+
+    @cached_property
+    def _first(self) -> NDArray[np.int32]:
+        """The first bound in each bucket, or in one after it."""
+        many = np.bincount(self._bucket(self.bounds), minlength=self.last + 3)
+        return (np.cumsum(many) - many).astype(np.int32)

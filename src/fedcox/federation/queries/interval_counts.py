@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.privacy.exposure import Exposure, Known, smallest_of
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
-from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeAtRisk
+from fedcox.survival.threads import in_order, parts
+from fedcox.survival.time_grid import LOOK_UP, AnyGrid, CensoredInterval, Pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,7 @@ class IntervalCounts(AbstractSumQuery[Counts]):
 
     grid: AnyGrid
     reading: CensoredInterval
-    _placed: WeakKeyDictionary[Cohort, TimeAtRisk] = field(
+    _counted: WeakKeyDictionary[Cohort, Counts] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
 
@@ -85,7 +87,7 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         return self.grid.numbers + 1
 
     def exposure(self, cohort: Cohort) -> Exposure:
-        leavers = self._risk(cohort).leavers(self.grid.intervals)
+        leavers = self.answer(cohort).leavers()
         return Exposure(
             cohort.patients,
             int(np.count_nonzero(cohort.event)),
@@ -98,32 +100,34 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         return Known(edges=self.grid.edges)
 
     def answer(self, cohort: Cohort) -> Counts:
-        risk = self._risk(cohort)
+        # Kept: it also tells how few patients it describes.
+        if cohort not in self._counted:
+            cut = parts(cohort.patients, LOOK_UP, least=4 * self.grid.intervals)
+            counts = in_order(lambda part: self._of(cohort, part), cut)
+            self._counted[cohort] = reduce(Counts.__add__, counts)
+        return self._counted[cohort]
+
+    def _of(self, cohort: Cohort, part: slice) -> Counts:
+        """Of some neighbours."""
+        time, event = cohort.time[part], cohort.event[part]
+        risk = self.grid.at_risk(time, event, self.reading)
         size = self.grid.intervals
         leavers = risk.leavers(size)
-        reached = (cohort.patients - np.cumsum(leavers.sum(axis=0))[:size]).astype(np.float64)
+        reached = (time.size - np.cumsum(leavers.sum(axis=0))[:size]).astype(np.float64)
         # An event is in the interval after those that were passed.
         events = leavers[1, 1:].astype(np.float64)
-        passing = cohort.patients - np.cumsum(np.bincount(risk.passed, minlength=size + 1))
+        passing = time.size - np.cumsum(np.bincount(risk.passed, minlength=size + 1))
         lived = np.asarray(np.bincount(risk.passed, risk.part, size + 1), dtype=np.float64)
         at_risk = passing[:size] + lived[:size]
-        late = cohort.event & ~risk.event
+        late = event & ~risk.event
         return Counts(
-            cohort.patients,
-            int(np.count_nonzero(late | (cohort.time > self.grid.horizon))),
+            time.size,
+            int(np.count_nonzero(late | (time > self.grid.horizon))),
             int(np.count_nonzero(late)),
             reached,
             at_risk + events if self.grid.grouped else at_risk,
             events,
         )
-
-    def _risk(self, cohort: Cohort) -> TimeAtRisk:
-        """The cohort on the grid: looked at for the reply, and for how few it describes."""
-        risk = self._placed.get(cohort)
-        if risk is None:
-            risk = self.grid.at_risk(cohort.time, cohort.event, self.reading)
-            self._placed[cohort] = risk
-        return risk
 
     def pack(self, answer: Counts) -> FloatArray:
         single = [answer.patients, answer.passed, answer.late_events]
