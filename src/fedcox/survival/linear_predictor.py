@@ -39,8 +39,8 @@ def linear_predictor(
             if center is not None:
                 terms = terms - center
                 terms[np.isnan(terms)] = 0.0
-            own = predictor[first : first + rows]
-            # Not np.sum, which adds in another order where there is one patient alone.
-            for term in np.multiply(terms, factor, order="C"):
-                own += term
+            summands = np.multiply(terms, factor, order="C")
+            if len(block) == 1:  # alone, its columns would be added in another order
+                summands = np.repeat(summands, 2, axis=1)
+            predictor[first : first + rows] = np.add.reduce(summands, axis=0)[: len(block)]
     return predictor

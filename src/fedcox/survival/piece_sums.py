@@ -142,6 +142,7 @@ class _Vectors(NamedTuple):
     hazard      at covariates zero
     predictor   β·x; `risk` is its exponential
     events      (2, patients) slope and curvature of the events, if they are no constants
+    happened    how often the logarithm of the hazard counts, where they are: once an event
     """
 
     own: slice
@@ -149,6 +150,7 @@ class _Vectors(NamedTuple):
     predictor: FloatArray
     risk: FloatArray
     events: FloatArray
+    happened: FloatArray
 
     def block(self, here: slice) -> _Vectors:
         return _Vectors(
@@ -157,6 +159,7 @@ class _Vectors(NamedTuple):
             self.predictor[here],
             self.risk[here],
             self.events[:, here],
+            self.happened[here],
         )
 
 
@@ -235,15 +238,11 @@ class PieceSums:
     @cached_property
     def _reached(self) -> int:
         """How many pieces, from the first on, somebody is at risk in."""
-        reached = self.placed.intervals
         if self._copies is not None:
-            reached = reached + self._copies - 1
-        return int(reached.max(initial=0))
-
-    @cached_property
-    def _event(self) -> FloatArray:
-        """One for an event, as a number to compute with."""
-        return self.placed.event.astype(np.float64)
+            return int((self.placed.intervals + self._copies - 1).max(initial=0))
+        farthest = int(self.placed.passed.max(initial=0))
+        last = np.flatnonzero(self.placed.passed == farthest)
+        return farthest + bool((self.placed.event[last] | (self.placed.part[last] > 0)).any())
 
     @cached_property
     def _copies(self) -> IntArray | None:
@@ -260,11 +259,13 @@ class PieceSums:
     @cached_property
     def _events(self) -> FloatArray:
         """(pieces,) how many there are in each."""
-        piece, event = self.placed.passed, self._event
-        if self._copies is not None:
-            piece = _following(piece, self._copies)
-            event = np.repeat(event / self._copies, self._copies)
-        return np.asarray(np.bincount(piece, event, self.pieces + 1)[:-1], dtype=np.float64)
+        piece, event = self.placed.passed, self.placed.event
+        if self._copies is None:
+            counts = np.bincount(piece[event], minlength=self.pieces + 1)
+        else:
+            share = np.repeat(event / self._copies, self._copies)
+            counts = np.bincount(_following(piece, self._copies), share, self.pieces + 1)
+        return counts[: self.pieces].astype(np.float64)
 
     def _exits(self, part: slice) -> _Exits:
         """Of a part or a block; copies, of which there may be many, are kept for the next."""
@@ -287,7 +288,9 @@ class PieceSums:
         even = -(-patients // max(1, -(-patients // size))) or 1  # no small block at the end
         predictor, risk = np.zeros((2, patients))
         events = np.zeros((2 if point.link.log_events is None else 0, patients))
-        vectors = _Vectors(part, exits.hazard(point, patients), predictor, risk, events)
+        happened = (point.link.log_events or 0.0) * self.placed.event[part].astype(np.float64)
+        hazard = exits.hazard(point, patients)
+        vectors = _Vectors(part, hazard, predictor, risk, events, happened)
         # Few sums by piece and column are added up once a block, many once a part.
         few = point.whole and 4 * self.pieces <= size
 
@@ -300,7 +303,7 @@ class PieceSums:
 
         total = _Sums.total(blocks())
         if point.link.log_events is not None:
-            total.cost[...] -= point.link.log_events * (self._event[part] @ predictor)
+            total.cost[...] -= np.dot(vectors.happened, predictor)
         of_rows = exits.risk(risk)
         by_piece = [of_rows, exits.lived * of_rows, *events]
         sums = [np.bincount(exits.piece, one, self.pieces + 1) for one in by_piece]
@@ -322,7 +325,7 @@ class PieceSums:
             weight += own.events[1]
             np.maximum(weight, 0.0, out=weight)
         else:
-            slope = np.dot(weight - point.link.log_events * self._event[own.own], x)
+            slope = np.dot(weight - own.happened, x)
         curved: FloatArray = _NOTHING
         square: FloatArray = _NOTHING
         if point.detail is Detail.DIAGONAL:

@@ -18,6 +18,8 @@ CensoredInterval = Literal["include", "exclude", "half"]
 
 #: So many times are looked up in buckets, of which there are so many to a bound; measured.
 _MANY_TIMES, _BUCKETS = 4096, 4
+#: Patients counted at a time, at least: fresh memory costs more than counting.
+_CHUNK = 2**16
 #: What looking up a time costs, in numbers read.
 LOOK_UP = 16
 #: Pieces that tied events are spread over at most; without a limit the sum is Efron's.
@@ -73,7 +75,12 @@ class TimeAtRisk:
         The first row counts those without the event there, the second those with it: slopes
         tell one from the other.
         """
-        counts = np.bincount(2 * self.intervals + self.event, minlength=2 * (total + 1))
+        counts = np.zeros(2 * (total + 1), dtype=np.int64)
+        chunk = max(_CHUNK, 4 * counts.size)
+        for start in range(0, self.passed.size, chunk):
+            some = slice(start, start + chunk)
+            intervals = self.passed[some] + (self.event[some] | (self.part[some] > 0))
+            counts += np.bincount(2 * intervals + self.event[some], minlength=counts.size)
         return counts.reshape(-1, 2).T
 
     def within(self, active: BoolArray) -> TimeAtRisk:
