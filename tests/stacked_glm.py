@@ -101,11 +101,11 @@ def by_pieces(
 ) -> Rows:
     """Pieces between `bounds`, each row weighing the share of it that was lived through.
 
-    Times in whole units stand at the middle of theirs.
+    In whole units events stand at the middle of theirs, and the censored at the end.
     """
     rows: list[tuple[int, int, float, float]] = []
     for i, (t, happened) in enumerate(zip(time, event, strict=True)):
-        place = t - 0.5 * unit
+        place = t - 0.5 * unit * happened
         for m, (low, high) in enumerate(pairwise(bounds)):
             if place > low:
                 part = (min(place, high) - low) / (high - low)

@@ -321,3 +321,103 @@ def test_between_hospitals_a_few_fractions_do_not_hide_the_unit() -> None:
         assert again.resolution == pytest.approx(factor)
         se = one.summary["se(coef)"]
         assert ((again.summary["coef"] - one.summary["coef"]).abs() < 0.05 * se).all()
+
+
+# The unit of the record, between hospitals.
+
+
+def trial(patients: int, last: float, unit: float = 1.0, seed: int = 0) -> pd.DataFrame:
+    """Recorded in whole units; who has no event until then is censored at the last of them."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, patients))
+    time = unit * np.ceil(rng.exponential(10 * last * np.exp(-0.7 * a - 0.2 * b)) / unit)
+    frame = pd.DataFrame({"a": a, "b": b, "time": np.minimum(time, last)})
+    return frame.assign(event=(time <= last).astype(int), center=np.arange(patients) % 4)
+
+
+MASKED = {"privacy": {"secure_sums": True}}
+
+
+def test_a_day_on_which_a_trial_ends_is_not_taken_for_the_unit_of_its_times() -> None:
+    frame = trial(3000, 365.0)
+    assert (frame["time"] == 365).mean() > 0.85
+    masked, plain = run(frame, "center", **MASKED), run(frame.drop(columns="center"))
+    assert masked.resolution == plain.resolution == 1.0
+    assert distance(masked, frame.drop(columns="center")) < 0.05
+    patient, times = frame[:1], [30.0, 90.0, 360.0]
+    np.testing.assert_allclose(
+        masked.predict_survival(patient, times),
+        plain.predict_survival(patient, times),
+        atol=4e-3,
+    )
+
+
+@pytest.mark.parametrize("grid", [{}, {"width": 1}, {"edges": [1, 2, 3, 4, 5]}])
+def test_who_is_censored_at_the_end_of_a_unit_was_at_risk_to_its_end(
+    grid: dict[str, Any],
+) -> None:
+    """In whole years, everybody to the end of the fifth: as in Cox's risk sets."""
+    frame = trial(3000, 5.0)
+    pooled = frame.drop(columns="center")
+    times = [1.0, 3.0, 4.0, 5.0]
+    cox = CoxPHFitter().fit(pooled, "time", "event")  # its curve is Breslow's
+    expected = run(pooled).predict_survival(pooled[:3], times)
+    np.testing.assert_allclose(
+        expected, cox.predict_survival_function(pooled[:3], times).T, atol=4e-3
+    )
+    for fitted in (run(pooled, grid=grid), run(frame, "center", grid=grid, **MASKED)):
+        np.testing.assert_allclose(
+            fitted.predict_survival(pooled[:3], times), expected, atol=5e-4
+        )
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e-7, 1e-4, 1.0])
+def test_times_far_below_any_usual_unit_have_none(factor: float) -> None:
+    frame = table(400).assign(center=np.arange(400) % 4)
+    small = frame.assign(time=frame["time"] * factor)
+    fitted = run(small, "center", **MASKED)
+    assert (fitted.resolution is None) == (factor < 1e-3)
+    assert distance(fitted, small.drop(columns="center")) < 0.2
+
+
+@pytest.mark.parametrize("tables", [{}, MASKED])
+def test_a_horizon_inside_a_unit_is_never_passed(tables: dict[str, Any]) -> None:
+    frame = trial(2000, 60.0)
+    outcome = {"resolution": 7}
+    fitted = run(frame, "center", outcome=outcome, grid={"horizon": 10}, **tables)
+    assert fitted.horizon == 7.0
+    events = sum(row.events or 0 for row in fitted.baseline)
+    assert events == int(((frame["time"] <= 7) & (frame["event"] == 1)).sum())
+    with pytest.raises(StudyError, match="inside the first unit of the record"):
+        run(frame, "center", outcome=outcome, grid={"horizon": 5}, **tables)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"grid": {"edges": [30, 5000]}},
+        {"grid": {"width": 1000, "horizon": 5000}},
+        {"grid": {"edges": [30, 5000]}, **MASKED},
+        {"grid": {"width": 20, "horizon": 5000}, "model": {"link": "cloglog"}},
+    ],
+)
+def test_pieces_named_beyond_follow_up_end_where_it_does(tables: dict[str, Any]) -> None:
+    frame = table(300).assign(center=np.arange(300) % 4)
+    longest = frame["time"].max()
+    fitted = run(frame, "center", **tables)
+    slack = 20.0 if "model" in tables else 0.02 * longest  # an interval, or a cell
+    assert longest <= fitted.horizon <= longest + slack
+    times = [row.time for row in fitted.risk_table]
+    assert len(times) == len(set(times))
+
+
+def test_the_highest_risk_dies_at_the_first_chance_and_not_before() -> None:
+    frame = table(200).assign(time=lambda frame: frame["time"] + 5)
+    fitted = run(frame)
+    extreme = frame[:1].assign(a=-9e4, b=9e4)
+    curve = fitted.predict_survival(extreme, [0.0, 1.0, 5.0, 60.0]).to_numpy()[0]
+    np.testing.assert_array_equal(curve, [1.0, 1.0, 1.0, 0.0])
+    assert fitted.predict_median(extreme).iloc[0] >= 5.0
+    model = fedcox.ProportionalHazards().fit(frame[["a", "b"]], (frame["time"], frame["event"]))
+    (function,) = model.predict_survival_function(extreme[["a", "b"]])
+    np.testing.assert_array_equal(function([0.0, 1.0, 60.0]), [1.0, 1.0, 0.0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedcox.federation.queries.recorded_unit import CommonUnit, RecordedUnit
+from fedcox.survival.cohort import Cohort
 from fedcox.survival.event_pieces import (
     EXACT,
     common_unit,
@@ -98,14 +100,35 @@ def test_the_unit_is_found_in_any_unit_of_time_and_by_any_split(
     unit = factor * float(np.gcd.reduce(whole))
     assert recorded_unit(times) == pytest.approx(unit, rel=1e-9)
     parts = [recorded_unit(part) for part in np.array_split(times, 5)]
-    assert reduce(common_unit, parts) == pytest.approx(unit, rel=1e-9)
-    assert reduce(common_unit, [*parts, recorded_unit(np.empty(0))]) == pytest.approx(unit)
+    joint = partial(common_unit, longest=float(times.max()))
+    assert reduce(joint, parts) == pytest.approx(unit, rel=1e-9)
+    assert reduce(joint, parts[::-1]) == pytest.approx(unit, rel=1e-9)
+    assert reduce(joint, [*parts, recorded_unit(np.empty(0))]) == pytest.approx(unit)
+
+
+def test_units_too_fine_for_all_times_are_none_however_they_are_joined() -> None:
+    """By days of a year and by months: a common measure there is, but nobody counts by it."""
+    times = np.append(np.arange(1, 3000) / 365.25, 17.0 + np.arange(1, 40) / 12)
+    cohorts = [
+        Cohort(np.empty((n, 0)), t, t > 0)
+        for n, t in ((2999, times[:2999]), (39, times[2999:]))
+    ]
+    query = RecordedUnit()
+    joined = query.answer(cohorts[0]) + query.answer(cohorts[1])
+    assert joined == query.answer(cohorts[1]) + query.answer(cohorts[0])
+    assert joined.unit == recorded_unit(times) == EXACT
+    thousandths, ones, far = (
+        CommonUnit(0.001, 1.0),
+        CommonUnit(1.0, 1.0),
+        CommonUnit(200.0, 200.0),
+    )
+    assert (thousandths + ones) + far == thousandths + (ones + far)
 
 
 def test_exact_times_have_no_unit() -> None:
     times = np.random.default_rng(0).exponential(100.0, 50)
     assert recorded_unit(times) == EXACT
-    assert common_unit(1.0, EXACT) == EXACT
+    assert common_unit(1.0, EXACT, longest=9.0) == EXACT
 
 
 def test_named_bounds_begin_at_zero() -> None:

@@ -32,7 +32,7 @@ def rows(
     cohort: Cohort, pieces: Pieces, alpha: FloatArray, beta: FloatArray, scaling: Scaling
 ) -> tuple[float, FloatArray, FloatArray]:
     """Loss, gradient and Hessian, a patient and a piece at a time."""
-    times, bounds = pieces.place(cohort.time)
+    times, bounds = pieces.place(cohort.time, cohort.event)
     kept = cohort.covariates[:, scaling.keep]
     scaled = np.where(np.isnan(kept), 0.0, (kept - scaling.mean) / scaling.spread)
     size = alpha.size + beta.size

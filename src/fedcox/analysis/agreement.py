@@ -98,8 +98,10 @@ class _Cells:
         at_events: bool = False,
     ) -> _Cells:
         own = Pieces.on_units(bounds, unit)
-        whole = Pieces.on_units(np.union1d(own.bounds, round_times(own.horizon)), unit)
-        return cls(whole, own if named else None, at_events)
+        finer = np.union1d(own.bounds, round_times(own.horizon))
+        if named:  # so that the end of follow-up is seen, which may come long before theirs
+            finer = np.union1d(finer, public_cells(own.horizon, unit))
+        return cls(Pieces.on_units(finer, unit), own if named else None, at_events)
 
     def cut(
         self, counts: Counts, most: int, least: int, *, single: bool
@@ -293,15 +295,46 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, _Cells]
     check_patients(sums)
     unit = plan.resolution
     if unit is None:
-        answer = replies.pop()
-        unit = _unit(answer, replies[0] if at_events else None) if alone else answer.unit
+        found = replies.pop().unit
+        unit = _unit(found, replies[0] if at_events else None) if alone else found
     if not at_events:
-        return sums, _cells(plan, replies[0] if replies else plan.horizon, unit)
+        return sums, _cells(plan, replies[0] if replies else None, unit)
     times, longest = replies
+    horizon = _end_of_time(plan, longest, unit)
+    if unit is not None:
+        times = times[_up_to_units(times, unit) <= horizon * (1.0 + 1e-9)]
     if not times.size:
         raise _no_events(plan)
-    horizon = longest if plan.horizon is None else min(longest, plan.horizon)
     return sums, _cells_at(times, horizon, unit, every=plan.every_event)
+
+
+def _end_of_time(plan: Plan, longest: float | None, unit: float | None) -> float:
+    """Where the study ends time, down to a whole unit; or where follow-up does, up to one."""
+    ends = [] if longest is None else [longest]
+    if unit is not None:
+        ends = [float(_up_to_units(np.array(end), unit)) for end in ends]
+    if plan.horizon is not None:
+        whole = plan.horizon
+        if unit is not None:
+            whole = unit * float(whole_units(np.array(plan.horizon), unit))
+        ends.append(whole)
+    end = min(ends) if plan.edges is None else plan.edges[-1]
+    if unit is not None and 0 < unit * (1.0 - 1e-6) > end and (longest is None or longest > 0):
+        named = plan.horizon if plan.edges is None else plan.edges[-1]
+        raise StudyError(
+            f"Time would end at {named:g}, inside the first unit of the record.",
+            [
+                f"Times are recorded in units of {unit:g}"
+                + ("" if plan.resolution is not None else ", as far as event times tell")
+                + ". Choose a later [grid] horizon, or name [outcome] resolution."
+            ],
+        )
+    return end
+
+
+def _up_to_units(times: FloatArray, unit: float) -> FloatArray:
+    """The ends of the units that these times are in."""
+    return np.asarray(unit * np.ceil(np.asarray(times) / unit - 1e-6))
 
 
 def _unit(recorded: float, times: FloatArray | None) -> float | None:
@@ -329,13 +362,13 @@ def _hidden_cells(plan: Plan, federation: Federation) -> _Cells:
     unit = plan.resolution
     if unit is None:
         unit = replies.pop().unit
-    horizon = plan.horizon
+    end: float | None = None
     if replies:
         last = int(replies[0])
         if last == longest.intervals:
             raise _too_long(plan)
-        horizon = float(longest.edges[max(last, 1) - 1])
-    return _cells(plan, horizon, unit)
+        end = float(longest.edges[max(last, 1) - 1])
+    return _cells(plan, end, unit)
 
 
 def cells_between(
@@ -348,9 +381,9 @@ def cells_between(
     )
 
 
-def _cells(plan: Plan, horizon: float | None, unit: float | None) -> _Cells:
+def _cells(plan: Plan, longest: float | None, unit: float | None) -> _Cells:
     # Everyone at time zero: one cell, so that the message can be about events.
-    end = horizon or plan.width or unit or 1.0
+    end = _end_of_time(plan, longest, unit) or plan.width or unit or 1.0
     return cells_between(plan.edges, plan.width, end, unit)
 
 
@@ -365,7 +398,7 @@ def _cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: b
         return _Cells.of(np.unique([0.0, start, *some, times[-1], horizon]), unit)
     if unit is not None:
         ends = np.unique(np.ceil(times / unit - 1e-6))
-        last = max(ends[-1], float(whole_units(np.array(horizon), unit)))
+        last = np.rint(horizon / unit)
         bounds = unit * np.unique(np.concatenate([[0.0], ends - 1.0, ends, [last]]))
     else:
         starts = times - _MOMENT * np.diff(times, prepend=0.0)
@@ -427,6 +460,13 @@ def _grouped(plan: Plan, federation: Federation) -> _Time:
         grid = grid.merged(ends)
     scatter, counts, by_center = _scatter_and_counts(plan, federation, sums, grid, evidence)
     _check(counts, plan)
+    if life is None:  # time ends where follow-up does
+        # Who is censored inside an interval may not count there, and was there all the same.
+        last = int(np.flatnonzero(counts.reached)[-1]) + 1 + (plan.reading == "exclude")
+        cells = last = min(last, cells)
+        grid = TimeGrid(grid.edges[:last], grid.width)
+        counts = counts.up_to(last)
+        by_center = {name: own.up_to(last) for name, own in (by_center or {}).items()} or None
     active = _informative(counts)
     leavers = None
     if life is not None:

@@ -20,7 +20,7 @@ PATIENT_LEVEL: Mapping[str, str] = {
 IN_PLAIN_WORDS: Mapping[str, str] = {
     "covariate sums": "how many values each column has, and their sum",
     "covariate scatter": "how the columns vary around the joint means, and together",
-    "fractional times": "how many times are whole numbers of days, weeks, tenths and the like",
+    "fractional times": "how many event times are whole numbers of days, weeks, tenths, …",
     "interval counts": "patients at risk and events in each interval",
     "gradient": "the slope of the log-likelihood at the current estimate",
     "diagonal": "slope, and the diagonal of the curvature",

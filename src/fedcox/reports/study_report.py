@@ -125,8 +125,8 @@ def time_words(fitted: FittedStudy) -> str:
     if fitted.resolution != 1:
         step = f"steps of {short_text(fitted.resolution)} {unit}"
     return (
-        f"Times are recorded in {step}; each stands at the middle of its own, so that events "
-        "at the same time count as in Efron's method."
+        f"Times are recorded in {step}; an event stands at the middle of its own, so that "
+        "events at the same time count as in Efron's method."
     )
 
 

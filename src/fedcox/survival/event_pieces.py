@@ -162,9 +162,15 @@ def _averaged(unit: float, times: FloatArray) -> float:
     return float(times @ whole / (whole @ whole))
 
 
-def common_unit(one: float, other: float) -> float:
-    """The largest unit that both are whole numbers of; `EXACT` where there is none."""
-    return EXACT if EXACT in (one, other) else recorded_unit(np.array([one, other]))
+def common_unit(one: float, other: float, longest: float) -> float:
+    """The largest unit that both are whole numbers of; `EXACT` where there is none.
+
+    `longest` is the longest of all times that they are units of.
+    """
+    if EXACT in (one, other):
+        return EXACT
+    units = np.unique([unit for unit in (one, other) if unit > 0])
+    return _unit_of(units, longest) if units.size else 0.0
 
 
 def _common_measure(one: float, other: float, *, least: float) -> float:

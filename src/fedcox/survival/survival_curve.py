@@ -18,6 +18,9 @@ from fedcox.errors import StudyError
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.link import AbstractLink
 
+#: A log risk as high as this is certain death at the first chance of it.
+_HIGHEST = 600.0
+
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseHazard:
@@ -50,18 +53,24 @@ class PiecewiseHazard:
 
     def survival(self, log_risk: FloatArray, times: FloatArray) -> FloatArray:
         """S at each time for each log risk: (patients, times); NaN beyond the horizon."""
-        with np.errstate(over="ignore"):
-            return np.asarray(np.exp(-self.cumulative(times) * np.exp(log_risk)[:, None]))
+        return np.asarray(np.exp(-self.cumulative(times) * _risk(log_risk)[:, None]))
 
     def time_at(self, cumulative: FloatArray) -> FloatArray:
-        """When the cumulative hazard comes to this; NaN where that is beyond the horizon."""
-        steps = self.steps
+        """When the cumulative hazard comes to this; NaN where that is beyond the horizon.
+
+        However little it is, nothing comes to it before something can happen.
+        """
+        steps, cumulative = self.steps, np.maximum(cumulative, np.finfo(np.float64).tiny)
         # The first bound at which it is reached: in the piece before it something happens.
         piece = np.clip(np.searchsorted(steps, cumulative) - 1, 0, self.hazard.size - 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             time = self.bounds[piece] + (cumulative - steps[piece]) / self.hazard[piece]
-        time = np.where(cumulative <= steps[-1], time, np.nan)
-        return np.where(cumulative <= 0, 0.0, time)
+        return np.where(cumulative <= steps[-1], time, np.nan)
+
+
+def _risk(log_risk: FloatArray) -> FloatArray:
+    """Its exponential, kept finite: times no hazard at all it is no hazard."""
+    return np.asarray(np.exp(np.minimum(log_risk, _HIGHEST)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +101,12 @@ class HazardCurve:
 
     def __call__(self, at: ArrayLike) -> FloatArray:
         times = np.asarray(at, dtype=np.float64)
-        hazard = np.exp(self.log_risk) * self.baseline.cumulative(times)
-        if not (np.isfinite(hazard).all() and (times >= 0).all()):
+        cumulative = self.baseline.cumulative(times)
+        if np.isnan(cumulative).any() or not (times >= 0).all():
             raise ValueError(
                 f"The curve is known from 0 to {self.domain[1]:g}; some time asked for is not."
             )
+        hazard = _risk(np.asarray(self.log_risk)) * cumulative
         return np.asarray(np.exp(-hazard) if self.survival else hazard)
 
 

@@ -103,8 +103,9 @@ class Pieces:
     """Pieces of time, (b_0, b_1], (b_1, b_2], …, within each of which the hazard is constant.
 
     bounds      (pieces + 1,) increasing; the last is the horizon
-    unit        of the record: a time of "day 4" was somewhere in that day and stands at its
-                middle; bounds are whole units then. None where times are exact
+    unit        of the record: an event of "day 4" was somewhere in that day and stands at its
+                middle, and who is censored that day was there to its end, as in Cox's risk set;
+                bounds are whole units then. None where times are exact
     ties        (pieces,) how many events the event time of each has, over all centers; None
                 where pieces are longer than an event time. Whoever reaches an event time is at
                 risk to its end, as in Cox's risk set, but for those d with the event. They
@@ -186,15 +187,17 @@ class Pieces:
         if self.unit is None:
             return _Lookup(self.bounds)
         bounds = self.bounds / self.unit
-        return _Lookup(np.rint(bounds) if self.ties is None else bounds)
+        whole = np.rint(bounds)
+        # Ties are spread over parts of a unit; all others are whole, but for rounding.
+        return _Lookup(np.where(np.abs(bounds - whole) < 1e-6, whole, bounds))
 
-    def place(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def place(self, time: FloatArray, event: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Where these times stand, and the bounds: both in units, if there are any."""
         if self.unit is None:
             return time, self.bounds
         # Whole numbers: nothing depends on how a unit of time is called.
         whole = np.maximum(_interval_of(time, self.unit), 1)
-        return whole - 0.5, self._lookup.bounds
+        return whole - 0.5 * event, self._lookup.bounds
 
     def at_risk(
         self, time: FloatArray, event: BoolArray, reading: CensoredInterval = "include"
@@ -207,7 +210,7 @@ class Pieces:
         return TimeAtRisk.joined(in_order(lambda p: self._placed(time[p], event[p]), cut))
 
     def _placed(self, time: FloatArray, event: BoolArray) -> TimeAtRisk:
-        place, bounds = self.place(time)
+        place, bounds = self.place(time, event)
         after = self._lookup(place)
         # An event before the first bound is one of the first piece.
         inside = ((after > 0) | event) & (after < bounds.size)
@@ -425,10 +428,11 @@ class _Lookup:
 
     def __init__(self, bounds: FloatArray) -> None:
         self.bounds, self.last = bounds, _BUCKETS * bounds.size
-        self.scale = self.last / (bounds[-1] - bounds[0])
+        with np.errstate(over="ignore"):
+            self.scale = self.last / (bounds[-1] - bounds[0])
 
     def __call__(self, times: FloatArray) -> IntArray:
-        if times.size < _MANY_TIMES:
+        if times.size < _MANY_TIMES or not np.isfinite(self.scale):
             return np.searchsorted(self.bounds, times)
         after = self._first.take(self._bucket(times)).astype(np.int64)
         beyond = np.append(self.bounds, np.inf)

@@ -54,6 +54,7 @@ from fedcox.federation.queries.network_steps import NetworkEnds, NetworkSteps, N
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
 from fedcox.federation.queries.recorded_unit import (
     UNITS,
+    CommonUnit,
     FractionalTimes,
     RecordedUnit,
     WholeTimes,
@@ -139,6 +140,7 @@ PARTS: Mapping[type, Rule] = {
     Curvature: nothing,
     ColumnSums: rules.of_column_sums,
     Counts: rules.of_counts,
+    CommonUnit: nothing,
     WholeTimes: rules.of_whole_times,
     Outcomes: rules.of_outcomes,
     LocalEnds: rules.of_local_ends,
@@ -204,9 +206,9 @@ def _times(query: EventTimes, reply: FloatArray) -> Iterator[str]:
         yield "the times must increase, from above zero to the horizon"
 
 
-def _unit(query: RecordedUnit, reply: float) -> Iterator[str]:
-    if reply < 0 and reply != EXACT:
-        yield "a unit is not below zero"
+def _unit(query: RecordedUnit, reply: CommonUnit) -> Iterator[str]:
+    if (reply.unit < 0 and reply.unit != EXACT) or reply.longest < 0:
+        yield "a unit or a time is not below zero"
 
 
 def _follow_up(query: LongestFollowUp, reply: float) -> Iterator[str]:
@@ -235,7 +237,7 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     ),
     LongestFollowUp: Kind(nothing, float, fits=_follow_up),
     LastInterval: Kind(nothing, int, fits=_cell),
-    RecordedUnit: Kind(nothing, float, fits=_unit),
+    RecordedUnit: Kind(nothing, CommonUnit, fits=_unit),
     FractionalTimes: Kind(nothing, WholeTimes, lambda query, columns: {"whole": (len(UNITS),)}),
     DerivativesAt: Kind(
         rules.of_derivatives_at,

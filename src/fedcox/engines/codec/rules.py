@@ -298,9 +298,9 @@ def of_counts(counts: Counts, columns: int | None) -> Iterator[str]:
 
 def of_whole_times(times: WholeTimes, columns: int | None) -> Iterator[str]:
     """No more whole times than times."""
-    sane = 0 <= times.patients <= _MOST_PATIENTS
-    if not (sane and _counts(times.whole, times.patients)):
-        yield "patients and whole are no counts of the same times"
+    sane = 0 <= times.events <= _MOST_PATIENTS
+    if not (sane and _counts(times.whole, times.events)):
+        yield "events and whole are no counts of the same times"
 
 
 def of_outcomes(outcomes: Outcomes, columns: int | None) -> Iterator[str]:

@@ -57,6 +57,11 @@ class Counts:
         happened = np.append(0.0, self.events)
         return np.rint([without - happened, happened]).astype(np.int64)
 
+    def up_to(self, last: int) -> Counts:
+        """Of the first intervals alone, where nobody reaches the others."""
+        by_interval = (part[:last] for part in (self.reached, self.at_risk, self.events))
+        return Counts(self.patients, self.passed, self.late_events, *by_interval)
+
     def joined(self, cells: Pieces, kept: IntArray, pieces: Pieces) -> Counts:
         """The counts of `pieces`, which `cells` with these counts are joined to.
 

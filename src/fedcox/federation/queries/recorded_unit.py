@@ -13,12 +13,24 @@ from fedcox.survival.event_pieces import common_unit, recorded_unit
 
 
 @dataclass(frozen=True)
-class RecordedUnit(AbstractQuery[float]):
-    """The largest unit of which every time is a whole number; `EXACT` where there is none.
+class CommonUnit:
+    """The largest unit of which every time is a whole number, and the longest of these times.
 
-    Zero of a center without patients. Of one patient it is that patient's time, so it is asked
-    only where nothing is hidden.
+    The unit is `EXACT` where there is none, and zero where there are no times. By the longest
+    time it is judged which units are too fine to be one.
     """
+
+    unit: float
+    longest: float
+
+    def __add__(self, other: CommonUnit) -> CommonUnit:
+        longest = max(self.longest, other.longest)
+        return CommonUnit(common_unit(self.unit, other.unit, longest), longest)
+
+
+@dataclass(frozen=True)
+class RecordedUnit(AbstractQuery[CommonUnit]):
+    """Of one patient it is that patient's time, so it is asked only where nothing is hidden."""
 
     @property
     def name(self) -> str:
@@ -32,14 +44,14 @@ class RecordedUnit(AbstractQuery[float]):
         events = int(np.count_nonzero(cohort.event))
         return Exposure(cohort.patients, events, patient_level=True)
 
-    def answer(self, cohort: Cohort) -> float:
-        return recorded_unit(cohort.time)
+    def answer(self, cohort: Cohort) -> CommonUnit:
+        return CommonUnit(recorded_unit(cohort.time), float(cohort.time.max(initial=0.0)))
 
-    def combine(self, left: float, right: float) -> float:
-        return common_unit(left, right)
+    def combine(self, left: CommonUnit, right: CommonUnit) -> CommonUnit:
+        return left + right
 
-    def numbers_in(self, answer: float) -> int:
-        return 1
+    def numbers_in(self, answer: CommonUnit) -> int:
+        return 2
 
 
 #: Units that times are recorded in, the largest first: days, weeks or months in another unit,
@@ -57,24 +69,28 @@ _WHOLE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class WholeTimes:
-    """Patients with a time above zero, and how many times are whole numbers of each unit."""
+    """Events after time zero, and at how many of these times whole numbers of each unit end.
 
-    patients: int
+    Times of censoring do not count: many patients may be censored on one day, the last of a
+    study, which says nothing of the unit.
+    """
+
+    events: int
     whole: FloatArray  # (units,)
 
     def __add__(self, other: WholeTimes) -> WholeTimes:
-        return WholeTimes(self.patients + other.patients, self.whole + other.whole)
+        return WholeTimes(self.events + other.events, self.whole + other.whole)
 
     @property
     def unit(self) -> float | None:
         """The largest unit that nine of ten times are whole numbers of; None without one."""
-        enough = np.flatnonzero(self.whole >= _MOST * max(self.patients, 1))
+        enough = np.flatnonzero(self.whole >= _MOST * max(self.events, 1))
         return UNITS[int(enough[0])] if enough.size else None
 
 
 @dataclass(frozen=True)
 class FractionalTimes(AbstractSumQuery[WholeTimes]):
-    """How many times are whole numbers of days, weeks, tenths, …: so few are told by a sum."""
+    """How many event times are whole numbers of days, weeks, tenths, …, as a sum."""
 
     @property
     def name(self) -> str:
@@ -88,15 +104,16 @@ class FractionalTimes(AbstractSumQuery[WholeTimes]):
         return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
 
     def answer(self, cohort: Cohort) -> WholeTimes:
-        times = cohort.time[cohort.time > 0]
+        times = cohort.time[cohort.event & (cohort.time > 0)]
         whole = [self._whole(times / unit) for unit in UNITS]
         return WholeTimes(int(times.size), np.array(whole, dtype=np.float64))
 
     def _whole(self, ratio: FloatArray) -> int:
-        return int(np.count_nonzero(np.abs(ratio - np.rint(ratio)) <= _WHOLE))
+        whole = np.rint(ratio)
+        return int(np.count_nonzero((whole > 0) & (np.abs(ratio - whole) <= _WHOLE)))
 
     def pack(self, answer: WholeTimes) -> FloatArray:
-        return np.append(float(answer.patients), answer.whole)
+        return np.append(float(answer.events), answer.whole)
 
     def unpack(self, vector: FloatArray) -> WholeTimes:
         return WholeTimes(round(float(vector[0])), vector[1:])
