@@ -79,7 +79,7 @@ class IntervalCounts(AbstractSumQuery[Counts]):
 
     grid: AnyGrid
     reading: CensoredInterval
-    _counted: WeakKeyDictionary[Cohort, Counts] = field(
+    _counted: WeakKeyDictionary[Cohort, tuple[Counts, IntArray]] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
 
@@ -92,7 +92,7 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         return self.grid.numbers + 1
 
     def exposure(self, cohort: Cohort) -> Exposure:
-        leavers = self.answer(cohort).leavers()
+        _, leavers = self._count(cohort)
         return Exposure(
             cohort.patients,
             int(np.count_nonzero(cohort.event)),
@@ -105,14 +105,21 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         return Known(edges=self.grid.edges)
 
     def answer(self, cohort: Cohort) -> Counts:
-        # Kept: it also tells how few patients it describes.
-        if cohort not in self._counted:
-            cut = parts(cohort.patients, LOOK_UP, least=4 * self.grid.intervals)
-            counts = in_order(lambda part: self._of(cohort, part), cut)
-            self._counted[cohort] = reduce(Counts.__add__, counts)
-        return self._counted[cohort]
+        return self._count(cohort)[0]
 
-    def _of(self, cohort: Cohort, part: slice) -> Counts:
+    def _count(self, cohort: Cohort) -> tuple[Counts, IntArray]:
+        """The life table and who leaves in each interval: kept, as both are asked for."""
+        counted = self._counted.get(cohort)
+        if counted is None:
+            cut = parts(cohort.patients, LOOK_UP, least=4 * self.grid.intervals)
+            counts, leavers = zip(
+                *in_order(lambda part: self._of(cohort, part), cut), strict=True
+            )
+            counted = reduce(Counts.__add__, counts), reduce(np.add, leavers)
+            self._counted[cohort] = counted
+        return counted
+
+    def _of(self, cohort: Cohort, part: slice) -> tuple[Counts, IntArray]:
         """Of some neighbours."""
         time, event = cohort.time[part], cohort.event[part]
         risk = self.grid.at_risk(time, event, self.reading)
@@ -125,7 +132,7 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         lived = np.asarray(np.bincount(risk.passed, risk.part, size + 1), dtype=np.float64)
         at_risk = passing[:size] + lived[:size]
         late = event & ~risk.event
-        return Counts(
+        counts = Counts(
             time.size,
             int(np.count_nonzero(late | (time > self.grid.horizon))),
             int(np.count_nonzero(late)),
@@ -133,6 +140,7 @@ class IntervalCounts(AbstractSumQuery[Counts]):
             at_risk + events if self.grid.grouped else at_risk,
             events,
         )
+        return counts, leavers
 
     def pack(self, answer: Counts) -> FloatArray:
         single = [answer.patients, answer.passed, answer.late_events]
