@@ -421,3 +421,30 @@ def test_the_highest_risk_dies_at_the_first_chance_and_not_before() -> None:
     model = fedcox.ProportionalHazards().fit(frame[["a", "b"]], (frame["time"], frame["event"]))
     (function,) = model.predict_survival_function(extreme[["a", "b"]])
     np.testing.assert_array_equal(function([0.0, 1.0, 60.0]), [1.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize("link", ["cloglog", "logit"])
+def test_events_at_the_end_of_the_last_interval_count_whatever_its_digits(link: str) -> None:
+    """Three widths of 0.3 are 0.8999999999999999: the events at 0.9 are no later."""
+    frame = trial(600, 9.0).drop(columns="center")
+    frame["time"] = frame["time"] / 10
+    grids = ({"width": 0.3}, {"width": 0.3, "horizon": 0.9}, {"width": 0.3, "horizon": 3.0})
+    fits = [run(frame, grid=grid, model={"link": link}) for grid in grids]
+    assert not any(told(fitted, LateEventsWarning) for fitted in fits)
+    for fitted in fits[1:]:
+        np.testing.assert_allclose(fitted.summary["coef"], fits[0].summary["coef"], rtol=1e-9)
+
+
+def test_nobody_is_kept_to_the_next_visit() -> None:
+    """Events are seen every 30 days, patients leave on any day: these count to their day."""
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(size=(2, 1500))
+    visit = 30 * np.ceil(rng.exponential(6 * np.exp(-0.5 * a)))
+    leaving = np.ceil(rng.uniform(0, 210, 1500))
+    frame = pd.DataFrame({"a": a, "b": b, "time": np.minimum(visit, leaving)})
+    frame["event"] = (visit <= leaving).astype(int)
+    masked = run(frame.assign(center=np.arange(1500) % 4), "center", **MASKED)
+    times = [30.0, 60.0, 120.0, 180.0]
+    found = masked.predict_survival(frame[:1], times).to_numpy()[0]
+    expected = run(frame).predict_survival(frame[:1], times).to_numpy()[0]
+    assert np.abs(found - expected).max() < 0.06

@@ -87,7 +87,11 @@ def split_rows(
     """Design with an indicator per piece, events, and time at risk, row by row."""
     pieces, unit = fitted_pieces(fitted), fitted.resolution
     # An event is at the middle of its unit; who is censored there was at risk to its end.
-    at = time if unit is None else (np.ceil(time / unit - 1e-9) - 0.5 * event) * unit
+    at = (
+        time
+        if unit is None
+        else np.where(event, (np.ceil(time / unit - 1e-9) - 0.5) * unit, time)
+    )
     low, high = np.array(pieces).T
     lived = np.minimum(at[:, None], high) - low  # (patients, pieces)
     i, k = np.nonzero(lived > 0)

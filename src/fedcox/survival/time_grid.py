@@ -104,7 +104,7 @@ class Pieces:
 
     bounds      (pieces + 1,) increasing; the last is the horizon
     unit        of the record: an event of "day 4" was somewhere in that day and stands at its
-                middle, and who is censored that day was there to its end, as in Cox's risk set;
+                middle, and who is censored on it was there to its end, as in Cox's risk set;
                 bounds are whole units then. None where times are exact
     ties        (pieces,) how many events the event time of each has, over all centers; None
                 where pieces are longer than an event time. Whoever reaches an event time is at
@@ -196,8 +196,10 @@ class Pieces:
         if self.unit is None:
             return time, self.bounds
         # Whole numbers: nothing depends on how a unit of time is called.
-        whole = np.maximum(_interval_of(time, self.unit), 1)
-        return whole - 0.5 * event, self._lookup.bounds
+        whole = _interval_of(time, self.unit)
+        exact = time / self.unit
+        exact = np.where(np.abs(exact - whole) < 1e-6, whole, exact)
+        return np.where(event, np.maximum(whole, 1) - 0.5, exact), self._lookup.bounds
 
     def at_risk(
         self, time: FloatArray, event: BoolArray, reading: CensoredInterval = "include"
@@ -336,7 +338,9 @@ class TimeGrid:
         `reading` says what a patient censored inside an interval (or at an event time) counts
         there: `include` as at risk, like Cox's risk set; `exclude` not at all; `half` one half.
         """
-        happened = event & (time <= self.horizon)
+        # Three intervals of 0.3 end at 0.8999999999999999, and 0.9 is not after them.
+        horizon = self.horizon if self.width is None else self.horizon * (1.0 + 1e-9)
+        happened = event & (time <= horizon)
         if self.width is None:
             own = np.searchsorted(self.edges, time, side="right")
             # Between two instants nobody is at risk of anything: all readings agree there.
@@ -348,7 +352,7 @@ class TimeGrid:
             if self.ends is not None:
                 own = 1 + np.searchsorted(self.ends, own)
             own = np.minimum(np.maximum(own, 1), self.intervals)
-            open_end = ~happened & (time <= self.horizon)
+            open_end = ~happened & (time <= horizon)
         part = np.where(open_end, 0.5, 0.0) if reading == "half" else np.zeros(time.shape)
         passed = own - happened if reading == "include" else own - happened - open_end
         return TimeAtRisk(passed, happened, part)

@@ -134,7 +134,7 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         late = event & ~risk.event
         counts = Counts(
             time.size,
-            int(np.count_nonzero(late | (time > self.grid.horizon))),
+            int(np.count_nonzero(late | (time > self.grid.horizon * (1.0 + 1e-9)))),
             int(np.count_nonzero(late)),
             reached,
             at_risk + events if self.grid.grouped else at_risk,
