@@ -319,7 +319,7 @@ def _end_of_time(plan: Plan, longest: float | None, unit: float | None) -> float
             whole = unit * float(whole_units(np.array(plan.horizon), unit))
         ends.append(whole)
     end = min(ends) if plan.edges is None else plan.edges[-1]
-    if unit is not None and 0 < unit * (1.0 - 1e-6) > end and (longest is None or longest > 0):
+    if unit is not None and end < unit * (1.0 - 1e-6) and longest != 0:
         named = plan.horizon if plan.edges is None else plan.edges[-1]
         raise StudyError(
             f"Time would end at {named:g}, inside the first unit of the record.",

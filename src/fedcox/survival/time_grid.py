@@ -104,8 +104,8 @@ class Pieces:
 
     bounds      (pieces + 1,) increasing; the last is the horizon
     unit        of the record: an event of "day 4" was somewhere in that day and stands at its
-                middle, and who is censored on it was there to its end, as in Cox's risk set;
-                bounds are whole units then. None where times are exact
+                middle; who is censored stands at the recorded time, the end of day 4, as in
+                Cox's risk set; bounds are whole units then. None where times are exact
     ties        (pieces,) how many events the event time of each has, over all centers; None
                 where pieces are longer than an event time. Whoever reaches an event time is at
                 risk to its end, as in Cox's risk set, but for those d with the event. They
