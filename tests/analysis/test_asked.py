@@ -92,7 +92,7 @@ class Heard:
         ('link = "cloglog"', 'link = "logit"'),
         ("width = 60\n", ""),
         ("width = 60\nhorizon = 720", "edges = [100, 720]"),
-        ('unit = "days"', 'unit = "days"\nresolution = 6'),
+        ('unit = "days"', 'unit = "days"\nresolution = 6.5'),
     ],
     ids=lambda change: change[1],
 )

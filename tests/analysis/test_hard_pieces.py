@@ -448,3 +448,42 @@ def test_nobody_is_kept_to_the_next_visit() -> None:
     found = masked.predict_survival(frame[:1], times).to_numpy()[0]
     expected = run(frame).predict_survival(frame[:1], times).to_numpy()[0]
     assert np.abs(found - expected).max() < 0.06
+
+
+@pytest.mark.parametrize("visit", [3.0, 12.0, 14.0, 91.0])
+def test_between_hospitals_visits_every_so_many_days_are_the_unit(visit: float) -> None:
+    frame = trial(3000, 8 * visit, unit=visit)
+    masked = run(frame, "center", **MASKED)
+    assert masked.resolution == visit
+    assert distance(masked, frame.drop(columns="center")) < 0.05
+
+
+def test_few_events_do_not_make_an_unusual_unit() -> None:
+    """Nine of ten days may be even by chance; a week, among the usual units, is believed."""
+    even = trial(200, 40.0, unit=2.0)
+    assert 9 < even["event"].sum() < 30
+    assert run(even, "center", **MASKED).resolution == 1.0
+    weekly = trial(200, 70.0, unit=7.0)
+    assert run(weekly, "center", **MASKED).resolution == 7.0
+
+
+@pytest.mark.parametrize("digits", [9, 10, 11])
+def test_days_written_as_years_stand_in_their_own_day_whatever_the_digits(digits: int) -> None:
+    days = trial(600, 700.0)
+    years = days.assign(time=(days["time"] / 365.25).round(digits))
+    expected = run(days, "center", outcome={"resolution": 1}, **MASKED).summary["coef"]
+    for outcome in ({"resolution": 1 / 365.25}, {}):
+        fitted = run(years, "center", outcome=outcome, **MASKED)
+        assert not told(fitted, LateEventsWarning)
+        np.testing.assert_allclose(fitted.summary["coef"], expected, rtol=1e-9)
+
+
+def test_bounds_that_differ_by_rounding_are_one() -> None:
+    """Three widths of 0.3 end before 0.9, where some events are, and where round times fall."""
+    frame = table(600).assign(center=np.arange(600) % 4)
+    exact = frame["time"] - np.random.default_rng(1).uniform(0, 1, 600)  # in no unit
+    frame["time"] = exact / exact.max() * 3.0
+    frame.loc[frame["time"].between(0.8, 1.0), "time"] = 0.9
+    found = run(frame, "center", grid={"width": 0.3, "horizon": 3.0}, **MASKED)
+    expected = run(frame, grid={"edges": (0.3 * np.arange(1, 11)).round(9).tolist()})
+    np.testing.assert_allclose(found.summary["coef"], expected.summary["coef"], rtol=1e-6)

@@ -38,7 +38,14 @@ from fedcox.survival.event_pieces import (
 )
 from fedcox.survival.interval_merging import leavers_within, merged_ends, merged_leavers
 from fedcox.survival.spline_baseline import spline_basis
-from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid, whole_units
+from fedcox.survival.time_grid import (
+    AnyGrid,
+    Pieces,
+    TimeGrid,
+    distinct,
+    ended_units,
+    whole_units,
+)
 
 #: Where nothing must be hidden, a piece for every event time up to so many.
 _MOST_PIECES = 400
@@ -101,7 +108,7 @@ class _Cells:
         finer = np.union1d(own.bounds, round_times(own.horizon))
         if named:  # so that the end of follow-up is seen, which may come long before theirs
             finer = np.union1d(finer, public_cells(own.horizon, unit))
-        return cls(Pieces.on_units(finer, unit), own if named else None, at_events)
+        return cls(Pieces.on_units(distinct(finer), unit), own if named else None, at_events)
 
     def cut(
         self, counts: Counts, most: int, least: int, *, single: bool
@@ -334,7 +341,7 @@ def _end_of_time(plan: Plan, longest: float | None, unit: float | None) -> float
 
 def _up_to_units(times: FloatArray, unit: float) -> FloatArray:
     """The ends of the units that these times are in."""
-    return np.asarray(unit * np.ceil(np.asarray(times) / unit - 1e-6))
+    return unit * ended_units(times, unit)
 
 
 def _unit(recorded: float, times: FloatArray | None) -> float | None:
@@ -397,7 +404,7 @@ def _cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: b
         start = times[0] * (1.0 - _MOMENT)
         return _Cells.of(np.unique([0.0, start, *some, times[-1], horizon]), unit)
     if unit is not None:
-        ends = np.unique(np.ceil(times / unit - 1e-6))
+        ends = np.unique(ended_units(times, unit))
         last = np.rint(horizon / unit)
         bounds = unit * np.unique(np.concatenate([[0.0], ends - 1.0, ends, [last]]))
     else:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from fedcox.survival.cohort import FloatArray, IntArray
-from fedcox.survival.time_grid import regular_edges
+from fedcox.survival.time_grid import ROUNDING, regular_edges
 
 #: At most so many steps of a time axis, and of its table of patients at risk.
 MOST_STEPS = 5
@@ -24,8 +24,6 @@ _UNITS = 20_000
 _FINEST_UNIT = 1e-5
 #: In place of a unit: times are in none.
 EXACT = -1.0
-#: How far a time may lie from a whole number of units, in units.
-_WHOLE = 1e-6
 #: Times without a unit most often show it among the first so many.
 _SOME = 1000
 
@@ -66,7 +64,7 @@ def public_cells(horizon: float, unit: float | None) -> FloatArray:
     Each is a whole number of units wide, and half a per cent of the time or one unit.
     """
     single = horizon / _UNITS if unit is None else unit
-    last = max(1, int(np.floor(horizon / single + _WHOLE)))
+    last = max(1, int(np.floor(horizon / single + ROUNDING)))
     steps = int(np.ceil(np.log(max(last / _SINGLE_UNITS, 1.0)) / np.log1p(_SHARE)))
     later = _SINGLE_UNITS * (1.0 + _SHARE) ** np.arange(steps + 1)
     cells = np.unique(np.rint(np.append(np.arange(_SINGLE_UNITS), later)))
@@ -148,11 +146,11 @@ def _unit_of(times: FloatArray, longest: float) -> float:
         found = _common_measure(unit, float(time), least=_FINEST_UNIT * longest)
         if not found:
             return EXACT
-        if found < (1.0 - _WHOLE) * unit:  # rounding grows from step to step, unless averaged
+        if found < (1.0 - ROUNDING) * unit:  # rounding grows from step to step, unless averaged
             unit = _averaged(found, times[: place + 1])
     unit = _averaged(unit, times)
     return (
-        unit if np.abs(times - np.rint(times / unit) * unit).max() <= _WHOLE * unit else EXACT
+        unit if np.abs(times - np.rint(times / unit) * unit).max() <= ROUNDING * unit else EXACT
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,9 @@ _CHUNK = 2**16
 LOOK_UP = 16
 #: Pieces that tied events are spread over at most; without a limit the sum is Efron's.
 STEPS = 8
+#: How far a number of units may lie from a whole one and still be it: times are written with
+#: few digits.
+ROUNDING = 1e-6
 #: A width in the wrong unit asks for more; there is no study with so many.
 MOST_INTERVALS = 10_000
 
@@ -187,19 +191,17 @@ class Pieces:
         if self.unit is None:
             return _Lookup(self.bounds)
         bounds = self.bounds / self.unit
-        whole = np.rint(bounds)
         # Ties are spread over parts of a unit; all others are whole, but for rounding.
-        return _Lookup(np.where(np.abs(bounds - whole) < 1e-6, whole, bounds))
+        return _Lookup(_rounded(bounds))
 
     def place(self, time: FloatArray, event: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Where these times stand, and the bounds: both in units, if there are any."""
         if self.unit is None:
             return time, self.bounds
         # Whole numbers: nothing depends on how a unit of time is called.
-        whole = _interval_of(time, self.unit)
-        exact = time / self.unit
-        exact = np.where(np.abs(exact - whole) < 1e-6, whole, exact)
-        return np.where(event, np.maximum(whole, 1) - 0.5, exact), self._lookup.bounds
+        exact = _rounded(time / self.unit)
+        middle = np.maximum(np.ceil(exact), 1.0) - 0.5
+        return np.where(event, middle, exact), self._lookup.bounds
 
     def at_risk(
         self, time: FloatArray, event: BoolArray, reading: CensoredInterval = "include"
@@ -361,9 +363,36 @@ class TimeGrid:
 AnyGrid = TimeGrid | Pieces
 
 
+def are_whole(numbers: FloatArray) -> BoolArray:
+    """Which numbers of units are whole and above zero, where rounding is forgiven."""
+    whole = np.rint(numbers)
+    return np.asarray((whole > 0) & (np.abs(numbers - whole) <= ROUNDING))
+
+
 def whole_units(times: FloatArray, unit: float) -> FloatArray:
     """How many whole units there are up to each time, where rounding is forgiven."""
-    return np.asarray(np.floor(np.asarray(times) / unit + 1e-6))
+    return np.floor(_rounded(np.asarray(times) / unit))
+
+
+def ended_units(times: FloatArray, unit: float) -> FloatArray:
+    """How many units there are up to the end of the one that each time is in."""
+    return np.ceil(_rounded(np.asarray(times) / unit))
+
+
+def distinct(bounds: FloatArray) -> FloatArray:
+    """Bounds in their order, of those that differ by rounding alone the last."""
+    bounds = np.unique(bounds)
+    apart = np.diff(bounds, append=np.inf) > 1e-9 * bounds[-1]
+    return np.asarray(bounds[apart])
+
+
+def _rounded(numbers: FloatArray) -> FloatArray:
+    """Numbers of units, those within rounding of a whole one made whole.
+
+    1.1 / 0.1 is 11.000000000000002: without this, day 1.1 would fall into unit 12.
+    """
+    whole = np.rint(numbers)
+    return np.where(np.abs(numbers - whole) <= ROUNDING, whole, numbers)
 
 
 def grouped_grid(grid: AnyGrid) -> TimeGrid:
@@ -411,16 +440,15 @@ def regular_edges(width: float, horizon: float) -> FloatArray:
     # A width far beyond the horizon is rounded to none: one interval holds everything.
     last = max(1, int(_interval_of(np.array([horizon]), width)[0]))
     edges = width * np.arange(1, last + 1, dtype=np.float64)
+    # Three widths of 0.3 are 0.8999999999999999, and an event at 0.9 is no later.
+    edges = np.round(edges, 12 - math.ceil(math.log10(horizon)))
     edges[-1] = horizon
     return edges
 
 
 def _interval_of(time: FloatArray, width: float) -> IntArray:
     """⌈t/Q⌉, where a ratio within rounding of a whole number is that number."""
-    ratio = time / width
-    # 1.1 / 0.1 is 11.000000000000002: without this, day 1.1 would fall into interval 12.
-    ratio -= 1e-9 * np.maximum(ratio, 1.0)
-    return np.ceil(ratio, out=ratio).astype(np.int64)
+    return ended_units(time, width).astype(np.int64)
 
 
 class _Lookup:

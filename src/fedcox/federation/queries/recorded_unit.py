@@ -10,6 +10,7 @@ from fedcox.federation.query import AbstractQuery, AbstractSumQuery
 from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.event_pieces import common_unit, recorded_unit
+from fedcox.survival.time_grid import are_whole
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,21 @@ class RecordedUnit(AbstractQuery[CommonUnit]):
         return 2
 
 
-#: Units that times are recorded in, the largest first: days, weeks or months in another unit,
-#: and decimals.
-UNITS = (
+#: Units that times are usually recorded in: days, weeks, months or years in one another, and
+#: decimals.
+_USUAL = (
     *(365.25, 365.0, 30.4375, 30.0, 7.0, 1.0),
     *(1 / 7, 0.1, 1 / 12, 1 / 24, 7 / 365.25, 1 / 30.4375, 1 / 52, 0.01),
     *(1 / 365, 1 / 365.25, 0.001),
 )
+#: Visits come every so many days, weeks or months.
+_VISITS = tuple(float(days) for days in range(2, 367))
+#: All units that are looked for, the largest first.
+UNITS = tuple(sorted({*_USUAL, *_VISITS}, reverse=True))
 #: So large a part of the times, for a unit: a few may be typed in another way.
 _MOST = 0.9
-#: How far a time may lie from a whole number of units, in units.
-_WHOLE = 1e-6
+#: Of fewer events, as large a part may be multiples of an unusual unit by chance.
+_ENOUGH_EVENTS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +89,15 @@ class WholeTimes:
     @property
     def unit(self) -> float | None:
         """The largest unit that nine of ten times are whole numbers of; None without one."""
-        enough = np.flatnonzero(self.whole >= _MOST * max(self.events, 1))
-        return UNITS[int(enough[0])] if enough.size else None
+        enough = self.whole >= _MOST * max(self.events, 1)
+        return next(
+            (
+                unit
+                for unit, fits in zip(UNITS, enough, strict=True)
+                if fits and (unit in _USUAL or self.events >= _ENOUGH_EVENTS)
+            ),
+            None,
+        )
 
 
 @dataclass(frozen=True)
@@ -105,12 +117,15 @@ class FractionalTimes(AbstractSumQuery[WholeTimes]):
 
     def answer(self, cohort: Cohort) -> WholeTimes:
         times = cohort.time[cohort.event & (cohort.time > 0)]
-        whole = [self._whole(times / unit) for unit in UNITS]
+        # Only whole numbers are multiples of a whole number, and there are few different ones.
+        days, patients = np.unique(times[are_whole(times)].round(), return_counts=True)
+        whole = [
+            patients[days % unit == 0].sum()
+            if unit == round(unit)
+            else np.count_nonzero(are_whole(times / unit))
+            for unit in UNITS
+        ]
         return WholeTimes(int(times.size), np.array(whole, dtype=np.float64))
-
-    def _whole(self, ratio: FloatArray) -> int:
-        whole = np.rint(ratio)
-        return int(np.count_nonzero((whole > 0) & (np.abs(ratio - whole) <= _WHOLE)))
 
     def pack(self, answer: WholeTimes) -> FloatArray:
         return np.append(float(answer.events), answer.whole)
