@@ -107,8 +107,8 @@ class _Cells:
         own = Pieces.on_units(bounds, unit)
         finer = np.union1d(own.bounds, round_times(own.horizon))
         if named:  # so that the end of follow-up is seen, which may come long before theirs
-            finer = np.union1d(finer, public_cells(own.horizon, unit))
-        return cls(Pieces.on_units(distinct(finer), unit), own if named else None, at_events)
+            finer = distinct(np.union1d(finer, public_cells(own.horizon, unit)))
+        return cls(Pieces.on_units(finer, unit), own if named else None, at_events)
 
     def cut(
         self, counts: Counts, most: int, least: int, *, single: bool

@@ -244,13 +244,12 @@ class TiedPieces:
 
     @classmethod
     def of(cls, ties: IntArray) -> TiedPieces:
-        steps, first = np.clip(ties, 1, STEPS), np.arange(ties.size)
-        if ties.max(initial=0) > 1:
-            place = 0
-            while place < ties.size:
-                first[place : place + steps[place]] = place
-                place += int(steps[place])
-        return cls(first, steps, ties)
+        steps, place = np.clip(ties, 1, STEPS), np.arange(ties.size)
+        if ties.max(initial=0) <= 1:
+            return cls(place, steps, ties)
+        # Event times with as many ties follow each other, each with its own pieces.
+        begun = np.maximum.accumulate(np.where(np.diff(ties, prepend=-1) != 0, place, 0))
+        return cls(place - (place - begun) % steps, steps, ties)
 
     @property
     def part(self) -> FloatArray:
@@ -406,6 +405,8 @@ def _belong_together(ties: IntArray, pieces: int) -> bool:
     """Whether every event time has as many pieces as its ties say."""
     if ties.shape != (pieces,) or (ties < 0).any():
         return False
+    if ties.max() <= 1:
+        return True
     tied = TiedPieces.of(ties)
     whole = tied.first[-1] + tied.steps[-1] == pieces
     return bool(whole and (ties == ties[tied.first]).all())
