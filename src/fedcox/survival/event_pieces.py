@@ -55,7 +55,12 @@ def named_bounds(
     """The bounds that a study names, from zero on; None where it names none."""
     if edges is not None:
         return np.append(0.0, [edge for edge in edges if edge > 0])
-    return None if width is None else np.append(0.0, regular_edges(width, horizon))
+    if width is None:
+        return None
+    bounds = np.append(0.0, regular_edges(width, horizon))
+    # Three widths of 0.3 are 0.8999999999999999, and an event at 0.9 is no later.
+    bounds[:-1] = np.round(bounds[:-1], 12 - math.ceil(math.log10(horizon)))
+    return bounds
 
 
 def public_cells(horizon: float, unit: float | None) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -441,8 +440,6 @@ def regular_edges(width: float, horizon: float) -> FloatArray:
     # A width far beyond the horizon is rounded to none: one interval holds everything.
     last = max(1, int(_interval_of(np.array([horizon]), width)[0]))
     edges = width * np.arange(1, last + 1, dtype=np.float64)
-    # Three widths of 0.3 are 0.8999999999999999, and an event at 0.9 is no later.
-    edges = np.round(edges, 12 - math.ceil(math.log10(horizon)))
     edges[-1] = horizon
     return edges
 

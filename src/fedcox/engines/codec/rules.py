@@ -35,7 +35,7 @@ from fedcox.federation.setting import Setting
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import Pieces, TimeGrid
+from fedcox.survival.time_grid import Pieces, TimeGrid, ended_units
 
 Rule = Callable[[Any, int | None], Iterator[str]]
 
@@ -49,8 +49,6 @@ _MOST_CENTERS = 10**6
 _FARTHEST_BITS = 500
 _DIGEST_BYTES = 32
 _MOST_INTERVALS = 1_000_000
-#: As near to a whole number of intervals as this, a time is one.
-_WHOLE = 1e-9
 _MOST_DIGESTS = 100
 #: Moments of more would be a message above the size that is sent.
 _MOST_FEATURES = 16_000
@@ -119,10 +117,8 @@ def _closed_by(ends: NDArray[np.int64], width: float, edges: NDArray[np.float64]
     """Whether edges close these intervals; the last may end early, at the horizon."""
     with np.errstate(over="ignore"):
         closing = width * ends.astype(np.float64)
-    last, ratio = int(ends[-1]), float(edges[-1]) / width
-    begins = last - 1 + _WHOLE * max(last - 1, 1)
-    within = begins < ratio <= last + _WHOLE * last
-    return within and np.array_equal(closing[:-1], edges[:-1])
+        last_closes = ended_units(edges[-1], width) == ends[-1]
+    return bool(last_closes) and np.array_equal(closing[:-1], edges[:-1])
 
 
 def of_scaling(scaling: Scaling, columns: int | None) -> Iterator[str]:
