@@ -363,7 +363,7 @@ def _concordance(federation: Federation, found: Estimate) -> float | None:
     """
     if not isinstance(federation, InProcess):
         return None
-    agreement, cohorts = found.agreement, [center.cohort for center in federation.centers]
+    agreement, cohorts = found.agreement, federation.cohorts
     coefficients = np.zeros(agreement.mean.size)
     coefficients[agreement.setting.scaling.keep] = found.inference.coefficients
     return concordance_index(

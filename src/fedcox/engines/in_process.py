@@ -109,6 +109,11 @@ class InProcess:
             apart=apart,
         )
 
+    @property
+    def cohorts(self) -> list[Cohort]:
+        """All patients; those of many small centers are joined."""
+        return [ward.cohort for ward in self._wards]
+
     def evidence(self) -> None:
         """Every reply can be seen here, so no center has to believe a sum."""
 
