@@ -10,6 +10,7 @@ import numpy as np
 
 from fedcox.analysis.agreement import agree
 from fedcox.analysis.asked import asked_by
+from fedcox.analysis.noised_fit import spending
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
 from fedcox.analysis.study_tables import (
@@ -52,7 +53,8 @@ def policy_faults(
     study: Study, policy: Policy, cohort: Cohort, *, centers: int | None = None
 ) -> list[str]:
     """What one hospital's policy refuses of a study, as far as its own file tells."""
-    private = study.privacy.differential
+    private = study.privacy.noised
+    epsilon, delta = spending(study, centers or 1) if private else (math.inf, None)
     return policy.faults(
         columns=[covariate.name for covariate in study.covariates],
         questions=_questions(study),
@@ -60,13 +62,13 @@ def policy_faults(
         rounds=_rounds(study),
         patients=cohort.patients,
         events=int(np.count_nonzero(cohort.event)),
-        design=0 if private is not None else len(study.schema.encoded_names),
+        design=0 if private else len(study.schema.encoded_names),
         parameters=_parameters(study, cohort),
         centers=centers,
         secure_sums=study.privacy.secure_sums,
         smallest_group=study.privacy.group,
-        epsilon=math.inf if private is None else private.epsilon,
-        delta=None if private is None else private.delta,
+        epsilon=epsilon,
+        delta=delta,
     )
 
 
@@ -77,7 +79,7 @@ def _parameters(study: Study, cohort: Cohort) -> int:
     seen in sums alone.
     """
     privacy = study.privacy
-    if privacy.secure_sums or privacy.differential is not None:
+    if privacy.secure_sums or privacy.noised:
         return 0
     plan = replace(Plan.of(study), few_pieces=True)
     try:
@@ -90,6 +92,8 @@ def _parameters(study: Study, cohort: Cohort) -> int:
 def _questions(study: Study) -> list[str]:
     """What the study's solver is sure to ask, by the names that policies use."""
     solver = study.solver
+    if study.privacy.noise is not None:
+        return list(asked_by(study))
     if isinstance(solver, PrivateSolver):
         sampled = " of a sample" if solver.sampling_rate < 1 else ""
         return [f"clipped gradient{sampled}"]

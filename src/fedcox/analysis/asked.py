@@ -34,6 +34,12 @@ _WORDS = {
     "hessian": "the loss, its slope, and its curvature in every pair of parameters",
     "information": "the same as expected by the model, for standard errors",
     "local steps": "parameters after some steps on this hospital's patients alone",
+    "noised life table": "how many patients leave in each cell of time, with and without the "
+    "event, with noise",
+    "noised covariate moments": "sums of the covariates and of their squares, with noise",
+    "noised event products": "squares and products of the covariates of patients with the "
+    "event, with noise",
+    "noised score": "the slope of the log-likelihood, with noise",
     "clipped gradient": "a slope to which each patient adds little, with noise",
     "clipped covariate moments": "means and spreads to which each adds little, with noise",
     "network gradient": "a network's loss, and its slope in every weight and interval",
@@ -50,12 +56,21 @@ _WORDS = {
 }
 
 
+#: What a study under noise asks.
+NOISED = (
+    "noised life table",
+    "noised covariate moments",
+    "noised event products",
+    "noised score",
+)
 #: What part of the patients a question is put to; a longer name comes first.
 _PARTS = (" of a batch of cells", " of a batch", " of a sample", " of held-out patients")
 
 
 def asked_by(study: Study) -> dict[str, str]:
     """Every question the study may ask, in about the order in which it does."""
+    if study.privacy.noise is not None:
+        return {name: question_words(name) for name in NOISED}
     return {name: question_words(name) for name in (*_agreement(study), *_solver(study))}
 
 

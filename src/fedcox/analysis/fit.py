@@ -192,6 +192,8 @@ def fit(
     `notices` and as Python warnings of the same names. A study with secure sums gets them from
     centers in this process too. One under differential privacy has no inference.
     """
+    if study.privacy.noise is not None:
+        return _fit_noised(study, federation, watch)
     if study.privacy.differential is not None:
         return _fit_private(study, federation, watch)
     if study.privacy.secure_sums and isinstance(federation, InProcess):
@@ -246,6 +248,20 @@ def fit(
         versions=versions(),
         ledger=found.ledger,
     )
+
+
+def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedStudy:
+    from fedcox.analysis.noised_fit import fit_noised, noised
+
+    if isinstance(federation, InProcess):
+        federation = noised(study, federation)
+        if study.privacy.secure_sums:
+            from fedcox.engines.masked import Masked
+
+            federation = Masked.around(federation, study=study.name)
+    fitted = fit_noised(study, federation, watch)
+    _warn(fitted.notices)
+    return fitted
 
 
 def _fit_private(study: Study, federation: Federation, watch: Watcher) -> FittedStudy:

@@ -119,7 +119,8 @@ class Guarantee:
     moves a sum by; `sampling_rate` is the chance of a patient to be in one of the sums.
     `masked` says that the noise was added once to sums over centers, not by each center. Then
     `epsilon_against_centers` is larger: against all other centers together, who can take
-    their parts of the noise off again. None in files that do not say it.
+    their parts of the noise off again. None in files that do not say it. `price` is the factor
+    by which noise makes standard errors larger; None where nothing is inferred.
     """
 
     epsilon: float
@@ -129,6 +130,7 @@ class Guarantee:
     sampling_rate: float
     masked: bool
     epsilon_against_centers: float | None = None
+    price: float | None = None
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def coefficient_rows(
         mean, sd = float(agreement.mean[column]), float(agreement.spread[column])
         if column in place:
             coef, se = inference.coefficients[place[column]], errors[place[column]]
-            row = _estimated(name, float(coef), float(se), mean, sd)
+            row = estimated(name, float(coef), float(se), mean, sd)
             rows.append(replace(row, note="separated") if separated[place[column]] else row)
         else:
             note = "constant" if agreement.constant[column] else "aliased"
@@ -136,7 +136,8 @@ def coefficient_rows(
     return tuple(rows)
 
 
-def _estimated(name: str, coef: float, se: float, mean: float, sd: float) -> Coefficient:
+def estimated(name: str, coef: float, se: float, mean: float, sd: float) -> Coefficient:
+    """One row of the table: everything else follows from coefficient and standard error."""
     z = coef / se
     with np.errstate(over="ignore"):  # a separated coefficient has an infinite bound
         ratio, low, high = np.exp(coef + NORMAL_975 * se * np.array([0.0, -1.0, 1.0])).tolist()

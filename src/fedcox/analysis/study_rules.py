@@ -34,6 +34,7 @@ def broken_rules(tables: Mapping[str, Any]) -> list[str]:
         *_columns(tables),
         *_privacy(_table(tables, "privacy"), _table(tables, "grid")),
         *_differential(tables),
+        *_noise(tables),
         *_attendance(_table(tables, "attendance"), _table(tables, "privacy")),
         *_compression(_table(tables, "solver"), _table(tables, "privacy")),
     ]
@@ -169,11 +170,49 @@ def _differential(tables: Mapping[str, Any]) -> Iterator[str]:
         yield from _public(tables)
 
 
+def _noise(tables: Mapping[str, Any]) -> Iterator[str]:
+    """Under noise with intervals, too; and only the model whose score is bounded is fitted."""
+    privacy = _table(tables, "privacy") or {}
+    noise = _table(privacy, "noise")
+    if noise is None:
+        return
+    if privacy.get("differential") is not None:
+        yield "[privacy.noise]: goes without [privacy.differential]; give one of them."
+    if (noise.get("epsilon") is None) == (noise.get("price") is None):
+        yield "[privacy.noise]: either epsilon or price is needed; the other follows."
+    patients, events = noise.get("patients"), noise.get("events")
+    if isinstance(patients, int) and isinstance(events, int) and events > patients:
+        yield f"[privacy.noise] events: {events} are more than the {patients} patients."
+    yield from _bounded_model(tables)
+    yield from _known_ranges(tables)
+
+
+def _bounded_model(tables: Mapping[str, Any]) -> Iterator[str]:
+    """What is fitted under noise, and what of it must be known without asking."""
+    grid, model = _table(tables, "grid") or {}, _table(tables, "model") or {}
+    if _link(tables) in _GROUPED:
+        yield f'[model] link: "{_link(tables)}" is not fitted under noise; take "log".'
+    if grid.get("edges") is None and grid.get("horizon") is None:
+        yield "[grid] horizon: needed, since patients are not asked for it under noise."
+    if grid.get("times") is not None:
+        yield '[grid] times: "events" are single patients\' times; leave it out under noise.'
+    if (_table(tables, "solver") or {}).get("method", "newton") != "newton":
+        yield "[solver] method: under noise the fit has its own way; leave [solver] out."
+    if model.get("ridge"):
+        yield "[model] ridge: not with noise; leave it out."
+    if model.get("missing") == "mean":
+        yield ('[model] missing: "mean" is not known under noise; take "drop", or "refuse".')
+
+
 def _public(tables: Mapping[str, Any]) -> Iterator[str]:
     """What must be known without asking the patients."""
     for key in ("width", "horizon"):
         if (_table(tables, "grid") or {}).get(key) is None:
             yield f"[grid] {key}: needed, since patients are not asked for it under noise."
+    yield from _known_ranges(tables)
+
+
+def _known_ranges(tables: Mapping[str, Any]) -> Iterator[str]:
     if (_table(tables, "model") or {}).get("baseline") == "spline":
         yield '[model] baseline: "spline" is not fitted under noise; leave it out.'
     covariates = tables.get("covariates")

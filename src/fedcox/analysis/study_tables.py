@@ -248,12 +248,35 @@ class Differential(Table):
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
 
 
+class Noise(Table):
+    """`[privacy.noise]`: noise on every sum, and standard errors that know it.
+
+    Either the `epsilon` that all sums of the study spend, or the `price`: by what part noise
+    may make standard errors larger, so that epsilon follows. `patients` is about how many take
+    part in all centers and `events` about how many of them have the event, half of them if
+    nobody says: public numbers.
+    """
+
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    price: Annotated[float, Field(gt=0, le=1)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    patients: AtLeastOne = Field(
+        description="about how many patients take part, a public number"
+    )
+    events: AtLeastOne | None = None
+
+    @property
+    def expected_events(self) -> int:
+        return max(1, self.patients // 2) if self.events is None else self.events
+
+
 class Privacy(Table):
     """`[privacy]`: what the coordinator may see, and how few patients a part may describe.
 
     Without values of their own, `smallest_group` and `smallest_tail` are 10 under secure sums
     and do not matter otherwise. `longest` bounds follow-up where the grid has no horizon and
-    only sums are seen, 18262 days or fifty years without one of its own.
+    only sums are seen, 18262 days or fifty years without one of its own. `noise` is none, or
+    what `[privacy.noise]` says.
     """
 
     secure_sums: bool = False
@@ -261,6 +284,7 @@ class Privacy(Table):
     smallest_tail: AtLeastZero | None = None
     longest: Positive | None = None
     differential: Differential | None = None
+    noise: Noise | None = None
 
     @property
     def group(self) -> int:
@@ -271,6 +295,11 @@ class Privacy(Table):
     def tail(self) -> int:
         """How many patients, over all centers, are at risk in the last interval."""
         return self._limit(self.smallest_tail)
+
+    @property
+    def noised(self) -> bool:
+        """Whether every sum leaves with noise."""
+        return self.noise is not None or self.differential is not None
 
     def _limit(self, given: int | None) -> int:
         default = PROTECTED if self.secure_sums else 0

@@ -83,7 +83,7 @@ def _conducted(
     code = study_code(study, centers, known)
     run.tell("code", code=code, centers=list(board.names))
     joined = invite(study, board, centers, known, waiting)
-    if study.privacy.differential is not None:
+    if study.privacy.noised:
         _go_on_with_the_same(run, board, joined)
     if study.privacy.secure_sums:
         # On the disk before a sum is opened without them: hospitals remember it, and would
@@ -176,7 +176,7 @@ def _kept(
         run.checkpoint,
         len(study.schema.encoded_names),
         marks,
-        goes_on=study.privacy.differential is not None,
+        goes_on=study.privacy.noised,
     ) as kept:
         yield kept
 

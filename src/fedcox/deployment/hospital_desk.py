@@ -100,8 +100,8 @@ class HospitalDesk:
         memory = self._remembered(study)
         memory.bind(loaded.cohort)
         gate = self._gate(study, loaded, len(invitation.centers), memory)
-        private = study.privacy.differential is not None
-        noise = self._noise(study, gate, memory) if private else None
+        private, centers = study.privacy.noised, len(invitation.centers)
+        noise = self._noise(study, gate, memory, centers) if private else None
         center = Center(
             self._folder.name,
             loaded.cohort,
@@ -217,12 +217,14 @@ class HospitalDesk:
             raise NotNowError(Refusal("policy", rules_in(refused)))
         return Gate(policy, memory)
 
-    def _noise(self, study: Study, gate: Gate | None, memory: StudyMemory) -> NoisedReplies:
-        from fedcox.analysis.private_fit import differential
+    def _noise(
+        self, study: Study, gate: Gate | None, memory: StudyMemory, centers: int
+    ) -> NoisedReplies:
+        from fedcox.analysis.noised_fit import spending
         from fedcox.federation.noised_replies import NoisedReplies
         from fedcox.privacy.budget import Budget
 
-        private = differential(study)
+        epsilon, delta = spending(study, centers)
         limits = None if gate is None else gate.policy.differential_privacy
         if limits is None or limits.epsilon is None or limits.delta is None:
             raise BudgetError(
@@ -230,9 +232,7 @@ class HospitalDesk:
                 ["Give the policy epsilon and delta in its [differential_privacy]."],
             )
         budget = Budget(self._folder.budget, epsilon=limits.epsilon, delta=limits.delta)
-        return NoisedReplies(
-            study_digest(study), private.delta, budget, memory=memory, most=private.epsilon
-        )
+        return NoisedReplies(study_digest(study), delta, budget, memory=memory, most=epsilon)
 
     def _masked(
         self,
@@ -255,7 +255,7 @@ class HospitalDesk:
             smallest_sum=smallest_sum(center),
             memory=memory,
         )
-        followed = center.gate is not None and study.privacy.differential is None
+        followed = center.gate is not None and not study.privacy.noised
         return MaskedCenter(center, party, Replay(Plan.of(study)) if followed else None)
 
     def _identity(self) -> Identity:

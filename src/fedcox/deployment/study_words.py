@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fedcox.analysis.asked import asked_by
+from fedcox.analysis.noised_fit import spending
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Request
 from fedcox.deployment.shown_text import shown
@@ -18,7 +19,7 @@ def request_lines(request: Request) -> list[str]:
         f"Code: {request.code}",
         f"Hospitals: {', '.join(request.centers)}",
         *_columns(study),
-        *_protection(study),
+        *_protection(study, len(request.centers)),
         "It may ask, and nothing else is answered:",
         *(f"  {name}: {words}" for name, words in asked_by(study).items()),
         *_fingerprints(request),
@@ -33,16 +34,17 @@ def _columns(study: Study) -> Iterator[str]:
     )
 
 
-def _protection(study: Study) -> Iterator[str]:
-    private = study.privacy.differential
+def _protection(study: Study, centers: int) -> Iterator[str]:
+    private = study.privacy.noised
     if study.privacy.secure_sums:
         yield "Protection: replies leave under masks; only sums over hospitals are seen."
-    elif private is None:
+    elif not private:
         yield "Protection: none but this hospital's policy; the coordinator sees each reply."
-    if private is not None:
+    if private:
+        epsilon, delta = spending(study, centers)
         yield (
-            f"Protection: noise for differential privacy, epsilon {private.epsilon:g} and "
-            f"delta {private.delta:g} in all."
+            f"Protection: noise for differential privacy, epsilon {epsilon:.4g} and "
+            f"delta {delta:g} in all."
         )
 
 

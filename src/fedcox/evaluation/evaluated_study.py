@@ -11,7 +11,7 @@ from fedcox.errors import InputError
 
 def check_open(study: Study) -> None:
     """Schemes are compared on the patients themselves: no noise is added, and none shown."""
-    if study.privacy.differential is not None:
+    if study.privacy.noised:
         raise InputError(
             "This study is under differential privacy, and an evaluation adds no noise.",
             [

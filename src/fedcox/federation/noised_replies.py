@@ -13,7 +13,7 @@ from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.privacy.accountant import epsilon_of
 from fedcox.privacy.budget import Reservation
 from fedcox.privacy.noise import Randomness, SystemRandomness, noised
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.release import SHARES_ROUNDING, GaussianRelease
 from fedcox.privacy.remembered import LastReply, Noised, Right
 from fedcox.survival.cohort import Cohort, FloatArray
 
@@ -30,9 +30,10 @@ class NoisedReplies:
     """One hospital's replies under noise in one study.
 
     The hospital works out for itself what a kind of reply costs, at its own `delta`, and writes
-    all of it to its `budget` before the first one leaves. Without a budget nothing is kept, as
-    in a simulation. `randomness` is the operating system's, unless a simulation is to be
-    repeated. With a `memory` a restarted center goes on with what it paid for. `most` is the
+    all of it to its `budget` before the first one leaves; kinds of one study that are accounted
+    for together (`GaussianRelease.whole`) are paid for at once. Without a budget nothing is
+    kept, as in a simulation. `randomness` is the operating system's, unless a simulation is to
+    be repeated. With a `memory` a restarted center goes on with what it paid for. `most` is the
     epsilon that was agreed on for the study: whoever asks, all kinds of replies together cost
     no more, also where the budget would cover it.
     """
@@ -103,25 +104,52 @@ class NoisedReplies:
     def _reservation(self, release: GaussianRelease) -> Reservation:
         if release not in self._paid:
             cost = self.epsilon(release)
+            self._check_shares(release)
             self._check_agreed(release, cost)
             right = self._right(release)
             if self._budget is None:
                 paid = Reservation(self._study, cost, self._delta, release.releases)
             else:
-                paid = self._budget.reserve(
-                    self._study,
-                    epsilon=cost,
-                    delta=self._delta,
-                    releases=release.releases,
-                    right=None if right is None else right.name,
-                )
+                paid = self._pay(self._budget, release, cost, right)
             paid.used = 0 if right is None else right.used
             self._paid[release] = paid
         return self._paid[release]
 
+    def _pay(
+        self, budget: Budget, release: GaussianRelease, cost: float, right: Right | None
+    ) -> Reservation:
+        """Write it to the budget, unless a kind that is accounted for with this one did."""
+        if right is None and any(self._together(other, release) for other in self._paid):
+            return Reservation(self._study, cost, self._delta, release.releases)
+        paid = budget.reserve(
+            self._study,
+            epsilon=cost,
+            delta=self._delta,
+            releases=release.releases,
+            right=None if right is None else right.name,
+        )
+        return Reservation(paid.study, paid.epsilon, paid.delta, release.releases)
+
+    @staticmethod
+    def _together(one: GaussianRelease, other: GaussianRelease) -> bool:
+        """Whether these kinds of sums are accounted for as one release."""
+        parts = one.fewest_centers == other.fewest_centers
+        return one.whole is not None and one.whole == other.whole and parts
+
+    def _check_shares(self, release: GaussianRelease) -> None:
+        kinds = {*self._noised.rights, *self._paid, release}
+        shares = (kind.share for kind in kinds if self._together(kind, release))
+        if math.fsum(shares) > 1.0 + SHARES_ROUNDING:
+            raise BudgetError(
+                "This study asks for more noised sums than its noise covers.",
+                ["All kinds together spend what was agreed on; this kind is beyond it."],
+            )
+
     def _check_agreed(self, release: GaussianRelease, cost: float) -> None:
-        others = {*self._noised.rights, *self._paid} - {release}
-        if math.fsum([cost, *map(self.epsilon, others)]) > self._most * (1.0 + _ROUNDING):
+        known = {*self._noised.rights, *self._paid} - {release}
+        others = {other for other in known if not self._together(other, release)}
+        each = {other.whole or other: self.epsilon(other) for other in others}
+        if math.fsum([cost, *each.values()]) > self._most * (1.0 + _ROUNDING):
             raise BudgetError(
                 "This study asks for more than the epsilon that was agreed on for it.",
                 [f"It is {self._most:g} in all. A study that needs more is a new study."],
@@ -136,9 +164,21 @@ class NoisedReplies:
         if self._memory is None:
             return None
         if release not in self._noised.rights:
-            if self._budget is not None:  # else every refused kind would leave a name behind
-                self._budget.check(epsilon=self.epsilon(release), delta=self._delta)
-            right = Right(secrets.token_hex(16))
+            name = next(
+                (
+                    right.name
+                    for other, right in self._noised.rights.items()
+                    if self._together(other, release)
+                ),
+                None,
+            )
+            if name is None:
+                if (
+                    self._budget is not None
+                ):  # else every refused kind would leave a name behind
+                    self._budget.check(epsilon=self.epsilon(release), delta=self._delta)
+                name = secrets.token_hex(16)
+            right = Right(name)
             rights = {**self._noised.rights, release: right}
             self._keep(Noised(rights, self._noised.last))
         return self._noised.rights[release]

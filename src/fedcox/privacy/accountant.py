@@ -12,7 +12,9 @@ import math
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from scipy.optimize import brentq
+from scipy.special import log_ndtr
 
 from fedcox.errors import InputError
 from fedcox.privacy.release import GaussianRelease
@@ -23,16 +25,19 @@ _PRECISION = 1e-4
 _STRIDE, _MOST = math.log(2.0), math.log(1e7)
 #: Epsilons below and above any that is asked for.
 _NOTHING, _EVERYTHING = 1e-12, 1e12
-#: Noise below this multiple gives epsilons beyond fifty, which promise nothing, and would take
-#: the accountant more memory the less there is.
+#: Noise below this multiple gives epsilons beyond fifty, which promise little, and would take
+#: the accountant more memory the less there is. For sums over everybody there is a formula.
 _LEAST = 0.15
 
 
 def epsilon_of(release: GaussianRelease, delta: float) -> float:
     """The epsilon that all sums of this release spend together, at this delta.
 
-    Infinite where it would be beyond fifty.
+    Where it is one kind of several, all kinds of the study together. Infinite for sums over a
+    sample where it would be beyond fifty.
     """
+    if release.whole is not None:
+        return _epsilon(release.whole, 1.0, 1, delta)
     return _epsilon(release.noise_multiplier, release.sampling_rate, release.releases, delta)
 
 
@@ -41,6 +46,8 @@ def epsilon_against_other_centers(release: GaussianRelease, delta: float) -> flo
 
     It is larger than `epsilon_of` where the noise is added in parts.
     """
+    if release.whole is not None:
+        return _epsilon(release.whole / math.sqrt(release.parts), 1.0, 1, delta)
     return _epsilon(release.own_multiplier, release.sampling_rate, release.releases, delta)
 
 
@@ -81,7 +88,7 @@ def _epsilon(multiplier: float, sampling_rate: float, releases: int, delta: floa
         raise InputError(f"A delta of {delta:g} is no chance; it must be between 0 and 1.")
     whole = sampling_rate == 1.0
     if (multiplier / math.sqrt(releases) if whole else multiplier) < _LEAST:
-        return math.inf
+        return _gaussian_epsilon(multiplier / math.sqrt(releases), delta) if whole else math.inf
     events = _events()
     if not whole:
         one = events.PoissonSampledDpEvent(sampling_rate, events.GaussianDpEvent(multiplier))
@@ -92,6 +99,18 @@ def _epsilon(multiplier: float, sampling_rate: float, releases: int, delta: floa
 
     accountant = PLDAccountant(events.NeighboringRelation.ADD_OR_REMOVE_ONE)
     return float(accountant.compose(event).get_epsilon(delta))
+
+
+def _gaussian_epsilon(multiplier: float, delta: float) -> float:
+    """Of one sum over everybody (Balle and Wang 2018, theorem 8)."""
+    mu = 1.0 / multiplier
+
+    def too_much(epsilon: float) -> float:
+        first = log_ndtr(mu / 2.0 - epsilon / mu)
+        second = min(0.0, epsilon + log_ndtr(-mu / 2.0 - epsilon / mu) - first)
+        return float(first + np.log(-np.expm1(second)) - math.log(delta))
+
+    return float(brentq(too_much, 0.0, mu**2 / 2.0 + mu * math.sqrt(-2.0 * math.log(delta))))
 
 
 def _events() -> Any:

@@ -11,6 +11,8 @@ from fedcox.errors import InputError
 #: rounding a patient's share to the grid costs next to no extra noise, and discrete noise is
 #: as good as continuous noise.
 _UNITS = 20
+#: Shares of a study add up to one, up to this.
+SHARES_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,10 @@ class GaussianRelease:
     `fewest_centers` is for sums under masks: the fewest centers that a sum can have. Each of
     them then adds a part of the noise, and it is enough whoever answers. None: every center's
     reply is seen, and has all of the noise.
+
+    A study that releases sums of several kinds, all of them over everybody, is one release as
+    far as privacy goes, of noise multiplier `whole`: with z of each kind, 1 / whole² is the sum
+    of releases / z². None stands for a study of one kind.
     """
 
     noise_multiplier: float
@@ -31,6 +37,7 @@ class GaussianRelease:
     sampling_rate: float = 1.0
     releases: int = 1
     fewest_centers: int | None = None
+    whole: float | None = None
 
     def __post_init__(self) -> None:
         faults = [
@@ -52,8 +59,26 @@ class GaussianRelease:
             faults.append(
                 f"The fewest centers of a sum are {self.fewest_centers}; there must be one."
             )
+        if self.whole is not None:
+            faults += self._of_whole(self.whole)
         if faults:
             raise InputError("Sums cannot be released under this noise.", faults)
+
+    def _of_whole(self, whole: float) -> list[str]:
+        if not (math.isfinite(whole) and whole > 0):
+            return [f"The noise multiplier of the study is {whole:g}; it must be positive."]
+        if self.sampling_rate != 1.0:
+            return ["Sums of several kinds are over everybody, not over a sample."]
+        if self.share > 1.0 + SHARES_ROUNDING:
+            return ["These sums have less noise than all of the study together stands for."]
+        return []
+
+    @property
+    def share(self) -> float:
+        """The part of what the study spends that sums of this kind do; all for one kind."""
+        if self.whole is None:
+            return 1.0
+        return self.releases * (self.whole / self.noise_multiplier) ** 2
 
     @property
     def parts(self) -> int:

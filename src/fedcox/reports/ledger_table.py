@@ -29,6 +29,12 @@ IN_PLAIN_WORDS: Mapping[str, str] = {
     "information": "the expected curvature, from which standard errors come",
     "last interval": "how far follow-up reaches, as random marks under masks: only the largest "
     "reach of all is seen",
+    "noised life table": "how many patients leave in each cell of time, with and without the "
+    "event, with noise",
+    "noised covariate moments": "sums of the covariates and of their squares, with noise",
+    "noised event products": "squares and products of the covariates of patients with the "
+    "event, with noise",
+    "noised score": "the slope of the log-likelihood, each patient's share bounded, with noise",
     "clipped gradient": "the slope, each patient's share cut to a fixed length, with noise",
     "clipped covariate moments": "how many patients, and sums and squares of the columns, each "
     "patient's share cut to a fixed length, with noise",

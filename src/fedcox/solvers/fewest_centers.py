@@ -7,4 +7,9 @@ from fedcox.federation.query import Federation
 
 def fewest_centers(federation: Federation) -> int | None:
     """The fewest that a sum under masks can have; None where every reply is seen."""
-    return None if federation.shows_centers else max(3, len(federation.names) // 2 + 1)
+    return None if federation.shows_centers else fewest_of(len(federation.names))
+
+
+def fewest_of(centers: int) -> int:
+    """The same of so many centers under masks."""
+    return max(3, centers // 2 + 1)

@@ -33,6 +33,13 @@ from fedcox.federation.compression import (
 from fedcox.federation.evidence import Evidence
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
+from fedcox.federation.queries.bounded_sums import (
+    AbstractBoundedSum,
+    NoisedEventProducts,
+    NoisedLifeTable,
+    NoisedMoments,
+    NoisedScoreAt,
+)
 from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
 from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
 from fedcox.federation.queries.clipped_network_gradient import (
@@ -72,6 +79,7 @@ from fedcox.models.architecture import (
 )
 from fedcox.models.network_sum import NetworkSum
 from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.clipped_gradient import ClippedSum
 from fedcox.survival.clipped_moments import ClippedMoments
 from fedcox.survival.cohort import FloatArray
@@ -131,6 +139,7 @@ PARTS: Mapping[type, Rule] = {
     NetworkSetting: network_rules.of_setting,
     NetworkTraining: network_rules.of_training,
     GaussianRelease: rules.of_release,
+    ScoreMetric: rules.of_metric,
     RandomPlaces: rules.of_places,
     Float32: nothing,
     EightBit: nothing,
@@ -197,6 +206,10 @@ def _of_point(query: Any, columns: int | None) -> Shapes:
     return {"alpha": query.alpha.shape, "beta": query.beta.shape}
 
 
+def _of_bounded_sum(query: AbstractBoundedSum, columns: int | None) -> Shapes:
+    return {"": (query.size,)}
+
+
 def _of_intervals(query: IntervalCounts, columns: int | None) -> Shapes:
     return dict.fromkeys(("reached", "at_risk", "events"), query.grid.edges.shape)
 
@@ -255,6 +268,10 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
         lambda query, columns: _derivatives(0, query.beta.size, query.detail),
     ),
     LocalSteps: Kind(rules.of_local_steps, LocalEnds, _of_point),
+    NoisedLifeTable: Kind(nothing, FloatArray, _of_bounded_sum),
+    NoisedMoments: Kind(rules.of_moments, FloatArray, _of_bounded_sum),
+    NoisedEventProducts: Kind(rules.of_event_products, FloatArray, _of_bounded_sum),
+    NoisedScoreAt: Kind(rules.of_score, FloatArray, _of_bounded_sum),
     ClippedGradientAt: Kind(rules.of_clipped_gradient, ClippedSum, _of_point),
     ClippedMomentsOf: Kind(
         nothing,

@@ -18,6 +18,11 @@ from numpy.typing import NDArray
 from fedcox.federation.batch import CellBatch, PatientBatch
 from fedcox.federation.compression import RandomPlaces
 from fedcox.federation.evidence import Evidence
+from fedcox.federation.queries.bounded_sums import (
+    NoisedEventProducts,
+    NoisedMoments,
+    NoisedScoreAt,
+)
 from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
 from fedcox.federation.queries.compressed_gradient import AbstractCompressedGradient
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
@@ -33,6 +38,7 @@ from fedcox.federation.queries.tile_counts import PatientsAndTiles
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.federation.setting import Setting
 from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import Pieces, TimeGrid, ended_units
@@ -228,6 +234,48 @@ def of_derivatives_at(query: DerivativesAt, columns: int | None) -> Iterator[str
             yield "the batch's intervals must be those that are fitted"
         if query.agreed.basis is not None:
             yield "a batch of cells has no spline for its baseline"
+
+
+def of_metric(metric: ScoreMetric, columns: int | None) -> Iterator[str]:
+    """One number for each piece, or for each column; events and heights have their ranges."""
+    pieces, kept = metric.events.shape, metric.center.shape
+    if not (len(pieces) == len(kept) == 1 and pieces[0]):
+        yield "events and center must be lists of numbers"
+        return
+    yield from shaped("heights", metric.heights, pieces, "one for each piece")
+    yield from shaped("drift", metric.drift, kept, "one for each column kept")
+    yield from shaped("whitening", metric.whitening, 2 * kept, "a square of columns kept")
+    if not (metric.events > 0).all():
+        yield "events must be above zero"
+    yield from _heights(metric.heights)
+
+
+def _heights(found: NDArray[Any]) -> Iterator[str]:
+    if not (np.abs(found) <= 1.0).all():
+        yield "heights must lie between -1 and 1"
+
+
+def of_moments(query: NoisedMoments, columns: int | None) -> Iterator[str]:
+    """Every column kept is a number or a level."""
+    kept = query.scaling.keep.shape
+    yield from shaped("are_numbers", query.are_numbers, kept, "one for each column kept")
+
+
+def of_event_products(query: NoisedEventProducts, columns: int | None) -> Iterator[str]:
+    """One height for each piece, and a cap that bounds."""
+    pieces = (query.agreed.intervals,)
+    yield from shaped("heights", query.heights, pieces, "one for each piece")
+    yield from _heights(query.heights)
+    yield from positive("cap", query.cap)
+
+
+def of_score(query: NoisedScoreAt, columns: int | None) -> Iterator[str]:
+    """The point and the metric are of one setting; bounds bound."""
+    yield from _point(query.agreed, query.alpha, query.beta)
+    yield from shaped("events", query.metric.events, query.alpha.shape, "one for each piece")
+    yield from shaped("center", query.metric.center, query.beta.shape, "one for each column")
+    yield from positive("jump", query.jump)
+    yield from positive("watch", query.watch)
 
 
 def of_clipped_gradient(query: ClippedGradientAt, columns: int | None) -> Iterator[str]:

@@ -1,0 +1,199 @@
+"""The noised sums that a private fit is made from: in none of them a patient can be seen.
+
+Each patient adds a row of numbers that is no longer than the release's sensitivity; the rows
+are those of `survival/bounded_shares.py`, cut at that length whatever the question says.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcox.federation.query import AbstractPrivateQuery
+from fedcox.federation.setting import Setting
+from fedcox.privacy.exposure import Exposure
+from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.bounded_shares import ScoreMetric, event_rows, moment_rows, score_rows
+from fedcox.survival.clipping import on_grid, shortened
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.threads import in_order, parts
+from fedcox.survival.time_grid import Pieces
+
+_BLOCK = 2**17  # numbers of rows that are held at a time
+_RELEASE = 6  # numbers that describe a release
+
+
+class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
+    """A vector to which each patient adds a bounded row."""
+
+    release: GaussianRelease
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many numbers the sum has."""
+
+    @abstractmethod
+    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        """What these patients add, before it is cut: (patients, numbers)."""
+
+    def exposure(self, cohort: Cohort) -> Exposure:
+        return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
+
+    def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        resolution, bound = self.release.resolution, self.release.sensitivity
+        step = max(1, _BLOCK // self.size)
+
+        def total(part: slice) -> FloatArray:
+            own, sums = patients[part], np.zeros(self.size)
+            for first in range(0, own.size, step):
+                rows = shortened(self.rows(cohort, own[first : first + step]), bound)
+                sums += on_grid(rows, resolution).sum(axis=0)
+            return sums
+
+        # On the grid sums are exact, in whichever order.
+        return sum(in_order(total, parts(patients.size, self.size)), np.zeros(self.size))
+
+    def pack(self, answer: FloatArray) -> FloatArray:
+        return answer
+
+    def unpack(self, vector: FloatArray) -> FloatArray:
+        return vector
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedLifeTable(AbstractBoundedSum):
+    """In which cell of time each patient leaves, without the event and with it.
+
+    Two rows, one after the other, as in `TimeAtRisk.leavers`: who comes to no cell first.
+    """
+
+    cells: Pieces
+    release: GaussianRelease
+
+    @property
+    def name(self) -> str:
+        return "noised life table"
+
+    @property
+    def numbers(self) -> int:
+        return self.cells.numbers + _RELEASE
+
+    @property
+    def size(self) -> int:
+        return 2 * (self.cells.intervals + 1)
+
+    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        placed = self.cells.at_risk(cohort.time[patients], cohort.event[patients])
+        cell = np.minimum(placed.intervals, self.cells.intervals)
+        rows = np.zeros((patients.size, self.size))
+        rows[np.arange(patients.size), cell + placed.event * (self.cells.intervals + 1)] = 1.0
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedMoments(AbstractBoundedSum):
+    """Sums of the covariates on a public scale, and of the squares of the numbers."""
+
+    scaling: Scaling
+    are_numbers: BoolArray
+    release: GaussianRelease
+
+    @property
+    def name(self) -> str:
+        return "noised covariate moments"
+
+    @property
+    def numbers(self) -> int:
+        return self.scaling.numbers + self.are_numbers.size + _RELEASE
+
+    @property
+    def size(self) -> int:
+        return int(self.are_numbers.size + np.count_nonzero(self.are_numbers))
+
+    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        return moment_rows(_scaled(self.scaling, cohort, patients), self.are_numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedEventProducts(AbstractBoundedSum):
+    """Squares and products of the covariates of those who have the event."""
+
+    agreed: Setting
+    heights: FloatArray
+    cap: float
+    release: GaussianRelease
+
+    @property
+    def name(self) -> str:
+        return "noised event products"
+
+    @property
+    def setting(self) -> Setting:
+        return self.agreed
+
+    @property
+    def numbers(self) -> int:
+        return int(self.heights.size) + 1 + _RELEASE
+
+    @property
+    def size(self) -> int:
+        columns = self.agreed.columns
+        return (columns + 1) * (columns + 2) // 2 + columns
+
+    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        scaled = _scaled(self.agreed.scaling, cohort, patients)
+        placed = self.agreed.placed(cohort).rows(patients)
+        return event_rows(scaled, placed, self.heights, self.cap)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedScoreAt(AbstractBoundedSum):
+    """The score at these parameters, in a metric of standard deviations.
+
+    Weights and the end of each patient's watch are those of `score_rows`.
+    """
+
+    agreed: Setting
+    alpha: FloatArray
+    beta: FloatArray
+    metric: ScoreMetric
+    jump: float
+    watch: float
+    release: GaussianRelease
+
+    @property
+    def name(self) -> str:
+        return "noised score"
+
+    @property
+    def setting(self) -> Setting:
+        return self.agreed
+
+    @property
+    def point(self) -> tuple[FloatArray, FloatArray]:
+        return self.alpha, self.beta
+
+    @property
+    def numbers(self) -> int:
+        return self.alpha.size + self.beta.size + self.metric.numbers + 2 + _RELEASE
+
+    @property
+    def size(self) -> int:
+        return int(self.alpha.size + self.beta.size) + 1
+
+    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        scaled = _scaled(self.agreed.scaling, cohort, patients)
+        placed = self.agreed.placed(cohort).rows(patients)
+        point = self.alpha, self.beta
+        return score_rows(scaled, placed, point, self.metric, self.jump, self.watch)
+
+
+def _scaled(scaling: Scaling, cohort: Cohort, patients: IntArray) -> FloatArray:
+    """The covariates of these patients on this scale; what is missing is zero."""
+    scaled = np.empty((patients.size, scaling.keep.size))
+    scaling.apply(cohort.covariates[patients], out=scaled, complete=cohort.complete)
+    return scaled
