@@ -487,3 +487,111 @@ def test_bounds_that_differ_by_rounding_are_one() -> None:
     found = run(frame, "center", grid={"width": 0.3, "horizon": 3.0}, **MASKED)
     expected = run(frame, grid={"edges": (0.3 * np.arange(1, 11)).round(9).tolist()})
     np.testing.assert_allclose(found.summary["coef"], expected.summary["coef"], rtol=1e-6)
+
+
+def coarse(unit: float, patients: int = 1500) -> pd.DataFrame:
+    """Follow-up of about four years, recorded in such parts of a year."""
+    rng = np.random.default_rng(8)
+    a, b = rng.normal(size=(2, patients))
+    event = rng.exponential(2 * np.exp(-0.5 * a + 0.3 * b))
+    leaving = rng.uniform(0.5, 5, patients)
+    time = unit * np.ceil(np.minimum(event, leaving) / unit)
+    frame = pd.DataFrame({"a": a, "b": b, "time": time, "event": 1 * (event <= leaving)})
+    return frame.assign(center=np.arange(patients) % 4)
+
+
+@pytest.mark.parametrize("parts", [4, 3, 6, 5, 12, 52])
+def test_parts_of_a_year_are_a_unit_between_hospitals_too(parts: int) -> None:
+    frame = coarse(1 / parts)
+    masked = run(frame, "center", **MASKED)
+    assert masked.resolution == pytest.approx(1 / parts)
+    assert distance(masked, frame.drop(columns="center")) < 0.1
+
+
+def test_visits_in_weeks_are_a_unit_also_where_they_are_written_in_years() -> None:
+    frame = coarse(12 * 7 / 365.25)
+    masked = run(frame, "center", **MASKED)
+    assert masked.resolution == pytest.approx(12 * 7 / 365.25)
+
+
+def test_many_events_on_one_date_are_no_visits() -> None:
+    """All others are on any day: the date is not the unit, and the fit says what it is."""
+    frame = coarse(1 / 365.25)
+    frame["time"] = (365.25 * frame["time"]).round()
+    chosen = (frame["event"] == 1) & (np.random.default_rng(5).uniform(size=len(frame)) < 0.93)
+    frame.loc[chosen, "time"] = 300
+    masked = run(frame, "center", **MASKED)
+    assert masked.resolution == 1.0
+    assert "depend on how ties are treated" in told(masked, CoarseTimeWarning)
+
+
+def test_times_that_crowd_are_told() -> None:
+    """In no unit that is looked for: the tied events are Breslow's, and the fit says so."""
+    frame = coarse(0.37)
+    masked = run(frame, "center", **MASKED)
+    assert "name [outcome] resolution" in told(masked, CoarseTimeWarning)
+    for unit in (1 / 12, 1e-9):
+        whole = run(coarse(unit), "center", **MASKED)
+        assert not told(whole, CoarseTimeWarning)
+
+
+def test_one_odd_time_among_many_is_no_finer_unit() -> None:
+    days = coarse(1 / 365.25, 6000).drop(columns="center")
+    days["time"] = (365.25 * days["time"]).round()
+    odd = days.copy()
+    odd.loc[5, "time"] = np.pi
+    assert days["time"][days["event"] == 1].nunique() > 400
+    assert run(odd).resolution == run(days).resolution == 1.0
+
+
+def test_the_last_of_the_edges_may_be_for_ever() -> None:
+    frame = trial(600, 900.0).drop(columns="center")
+    ends = [100.0, 300.0, 600.0]
+    fits = [run(frame, grid={"edges": [*ends, last]}) for last in (1e5, 1e9)]
+    for fitted in fits:
+        np.testing.assert_array_equal(fitted.edges[:3], ends)
+        np.testing.assert_allclose(fitted.summary["coef"], fits[0].summary["coef"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_round_times_of_a_table_bound_no_piece(seed: int) -> None:
+    """They are others in another unit of time, and the pieces are the same."""
+    frame = table(150, seed).assign(center=np.arange(150) % 5)
+    fits = []
+    for factor in (1.0, 365.25):
+        other = frame.assign(time=frame["time"] * factor)
+        outcome = {"resolution": factor}
+        privacy = {"secure_sums": True, "longest": 18262.0 * factor}
+        fits.append(run(other, "center", outcome=outcome, privacy=privacy))
+    np.testing.assert_allclose(fits[1].edges, 365.25 * fits[0].edges, rtol=1e-12)
+    np.testing.assert_allclose(fits[1].summary["coef"], fits[0].summary["coef"], atol=1e-9)
+
+
+def test_a_unit_beyond_all_follow_up_is_an_error_in_words() -> None:
+    for tables in ({}, MASKED):
+        with pytest.raises(StudyError, match=r"inside the first unit of the record"):
+            run(
+                table().assign(center=np.arange(200) % 4),
+                "center",
+                outcome={"resolution": 1e9},
+                **tables,
+            )
+
+
+def test_times_that_differ_by_rounding_are_one() -> None:
+    frame = table(60)
+    frame["time"] = np.random.default_rng(1).exponential(1, 60)
+    frame["event"] = 1
+    same, apart = frame.copy(), frame.copy()
+    same.loc[:3, "time"] = 0.3
+    apart.loc[:1, "time"], apart.loc[2:3, "time"] = 0.1 + 0.2, 0.3
+    np.testing.assert_allclose(
+        run(apart).summary["coef"], run(same).summary["coef"], rtol=1e-12
+    )
+
+
+def test_how_far_follow_up_reaches_is_looked_for_on_no_more_intervals_than_a_grid_has() -> None:
+    frame = coarse(1 / 365.25)
+    grid, model = {"width": 0.25}, {"link": "cloglog"}
+    fitted = run(frame, "center", grid=grid, model=model, **MASKED)
+    assert fitted.horizon == pytest.approx(frame["time"].max(), abs=0.25)

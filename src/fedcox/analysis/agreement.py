@@ -32,6 +32,7 @@ from fedcox.survival.event_pieces import (
     cut_by_events,
     join_empty,
     named_bounds,
+    occupied,
     public_cells,
     public_ends,
     round_times,
@@ -39,6 +40,7 @@ from fedcox.survival.event_pieces import (
 from fedcox.survival.interval_merging import leavers_within, merged_ends, merged_leavers
 from fedcox.survival.spline_baseline import spline_basis
 from fedcox.survival.time_grid import (
+    MOST_INTERVALS,
     AnyGrid,
     Pieces,
     TimeGrid,
@@ -59,6 +61,11 @@ _MOMENT = 1e-3
 _MOST_CELLS = 10_000
 #: So many distinct times that are all multiples of some number were recorded in that unit.
 _ENOUGH_TIMES = 10
+#: Events are tied that are within so few units. So many are more than two patients who happen
+#: to be the last, and such a part of those at risk leaves the ratios to how ties are treated.
+_NARROW, _MANY_TIES, MANY_OF_THEM = 5.0, 5, 0.2
+#: Whether nearly all times are in some unit is seen on so many first.
+_SOME_TIMES = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +88,21 @@ class Agreement:
     empty: int  # pieces without an event among those
     risk_table: tuple[RiskRow, ...]  # at round times; empty for grouped time
     filled: FloatArray  # (columns,) cells without a value, over all centers
+    occupied: float = 1.0  # of cells, over how many would be if events came one by one
+    tied: float = 0.0  # the part of the events on times at which many have it
 
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
     """Cells to be counted on, from zero to the horizon, round times among their bounds.
 
-    `named` are the bounds that the study names; with none any bound may bound a piece. Where
+    `named` are the bounds that the study names; with none those in the `places` may bound a
+    piece: all but round times, which depend on what a unit of time is called. Where
     `at_events`, each event time has a cell of its own.
     """
 
     pieces: Pieces
+    places: IntArray
     named: Pieces | None = None
     at_events: bool = False
 
@@ -104,11 +115,16 @@ class _Cells:
         named: bool = False,
         at_events: bool = False,
     ) -> _Cells:
-        own = Pieces.on_units(bounds, unit)
-        finer = np.union1d(own.bounds, round_times(own.horizon))
+        own = base = Pieces.on_units(bounds, unit)
         if named:  # so that the end of follow-up is seen, which may come long before theirs
-            finer = distinct(np.union1d(finer, public_cells(own.horizon, unit)))
-        return cls(Pieces.on_units(finer, unit), own if named else None, at_events)
+            public = np.union1d(own.bounds, public_cells(own.horizon, unit))
+            base = Pieces.on_units(distinct(public), unit)
+            own = Pieces(base.bounds[_nearest(base.bounds, own.bounds)], unit)
+        times = round_times(own.horizon)
+        times = times[np.abs(times - base.bounds[_nearest(base.bounds, times)]) > 1e-9 * times]
+        finer = Pieces.on_units(np.union1d(base.bounds, times), unit)
+        places = np.searchsorted(finer.bounds, base.bounds)
+        return cls(finer, places, own if named else None, at_events)
 
     def cut(
         self, counts: Counts, most: int, least: int, *, single: bool
@@ -129,13 +145,23 @@ class _Cells:
             bounds[ends] = bounds[happened] = bounds[happened + 1] = True
             return np.flatnonzero(bounds), True
         else:
-            pieces = cut_by_events(events, most=most, least=least)
+            own = np.add.reduceat(events, self.places[:-1])
+            pieces = self.places[cut_by_events(own, most=most, least=least)]
             kept = np.union1d(ends, pieces)
         return kept, False
 
     def end(self, counts: Counts) -> int:
         """The place of the bound that follow-up ends at: of time after it nothing is known."""
-        return int(np.flatnonzero(counts.reached)[-1]) + 1
+        last = int(np.flatnonzero(counts.reached)[-1]) + 1
+        return int(self.places[np.searchsorted(self.places, last)])
+
+    def tied(self, counts: Counts) -> float:
+        """The part of the events on times, a few units at most, at which many have it."""
+        events, pieces = counts.events, self.pieces
+        many = (events >= _MANY_TIES) & (events > MANY_OF_THEM * counts.reached)
+        if not self.at_events:
+            many &= pieces.widths <= _NARROW * (pieces.unit or 0.0)
+        return float(events[many].sum() / events.sum())
 
     def empty(self, events: FloatArray) -> int:
         """How many pieces that the study names have no event."""
@@ -160,7 +186,7 @@ class _Cells:
         reached[0] = counts.patients
         return tuple(
             RiskRow(float(bounds[k]), int(reached[k]), int(happened[k]))
-            for k in np.searchsorted(bounds, times).tolist()
+            for k in np.searchsorted(bounds, times * (1.0 - 1e-9)).tolist()
         )
 
 
@@ -186,6 +212,8 @@ class _Time:
     evidence: Evidence | None = None
     basis: FloatArray | None = None
     units: Pieces | None = None  # the grid before ties were spread
+    occupied: float = 1.0
+    tied: float = 0.0
 
 
 def agree(plan: Plan, federation: Federation) -> Agreement:
@@ -227,6 +255,8 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         time.empty,
         time.risk_table,
         sums.patients - sums.present,
+        time.occupied,
+        time.tied,
     )
 
 
@@ -285,6 +315,8 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         evidence,
         basis,
         units,
+        1.0 if cells.at_events else occupied(counts.events, cells.pieces.widths),
+        cells.tied(counts),
     )
 
 
@@ -326,10 +358,13 @@ def _end_of_time(plan: Plan, longest: float | None, unit: float | None) -> float
             whole = unit * float(whole_units(np.array(plan.horizon), unit))
         ends.append(whole)
     end = min(ends) if plan.edges is None else plan.edges[-1]
-    if unit is not None and end < unit * (1.0 - 1e-6) and longest != 0:
+    first = end if longest is None or plan.resolution is None else min(end, longest)
+    if unit is not None and first < unit * (1.0 - 1e-6) and longest != 0:
         named = plan.horizon if plan.edges is None else plan.edges[-1]
         raise StudyError(
-            f"Time would end at {named:g}, inside the first unit of the record.",
+            "Time would end "
+            + ("with follow-up" if named is None else f"at {named:g}")
+            + ", inside the first unit of the record.",
             [
                 f"Times are recorded in units of {unit:g}"
                 + ("" if plan.resolution is not None else ", as far as event times tell")
@@ -339,17 +374,33 @@ def _end_of_time(plan: Plan, longest: float | None, unit: float | None) -> float
     return end
 
 
+def _nearest(bounds: FloatArray, times: FloatArray) -> IntArray:
+    """The place of the bound that is nearest to each time."""
+    after = np.clip(np.searchsorted(bounds, times), 1, bounds.size - 1)
+    return after - (times - bounds[after - 1] < bounds[after] - times)
+
+
 def _up_to_units(times: FloatArray, unit: float) -> FloatArray:
     """The ends of the units that these times are in."""
     return unit * ended_units(times, unit)
 
 
+def _most_common(times: FloatArray, unit: float | None) -> float | None:
+    """The unit of nearly all of many times, where that of all of them is finer."""
+    some = FractionalTimes.of(times[:: -(times.size // -_SOME_TIMES)]).unit
+    if some is None or (unit is not None and some <= unit):
+        return unit
+    return some if FractionalTimes.of(times).unit == some else unit
+
+
 def _unit(recorded: float, times: FloatArray | None) -> float | None:
     """The unit of the record; a few whole numbers with a common factor are whole numbers."""
-    if recorded <= 0:
-        return None
     few = times is not None and times.size < _ENOUGH_TIMES
-    return 1.0 if few and recorded == round(recorded) else recorded
+    unit = 1.0 if few and recorded == round(recorded) else recorded
+    found = None if recorded <= 0 else unit
+    if times is None or times.size <= _MOST_PIECES:
+        return found
+    return _most_common(times, found)
 
 
 def _hidden_cells(plan: Plan, federation: Federation) -> _Cells:
@@ -408,6 +459,7 @@ def _cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: b
         last = np.rint(horizon / unit)
         bounds = unit * np.unique(np.concatenate([[0.0], ends - 1.0, ends, [last]]))
     else:
+        times = distinct(times)  # 0.1 + 0.2 is no later than 0.3
         starts = times - _MOMENT * np.diff(times, prepend=0.0)
         bounds = np.unique(np.concatenate([[0.0], starts, times, [horizon]]))
     return _Cells.of(bounds, unit, at_events=True)
@@ -505,7 +557,8 @@ def _means_and_grid(
 
 def _end(plan: Plan, width: float, federation: Federation) -> float:
     """The end of the last interval that anyone reaches, on a public grid with one to spare."""
-    public = TimeGrid.regular(width, width * (np.ceil(plan.longest / width) + 1))
+    intervals = min(np.ceil(plan.longest / width) + 1, MOST_INTERVALS)
+    public = TimeGrid.regular(width, width * intervals)
     last = federation.ask(LastInterval(public))
     if last == public.intervals:
         raise _too_long(plan)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedcox.analysis.agreement import Agreement
+from fedcox.analysis.agreement import MANY_OF_THEM, Agreement
 from fedcox.analysis.fitted import Notice
 from fedcox.analysis.plan import Plan
 from fedcox.data.schema import CohortSchema
@@ -21,8 +21,8 @@ _NAMES_SHOWN = 12
 _MOST_EVENTS, _MOST_HAZARD = 0.15, 0.2
 #: A piece with more of the events than this is most of the study.
 _MOST_OF_THEM = 0.5
-#: So many events at one time are more than two patients who happen to be the last.
-_MANY_TIES = 5
+#: Of so many events some time units are empty by chance, but not so many.
+_ENOUGH_EVENTS, _FEW_OCCUPIED = 30, 0.7
 _INSIDE_IS_LOST = (
     "Grouped time puts all that happens inside an interval at its end: ratios and curves can "
     "be far from those of a Cox model."
@@ -212,6 +212,7 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
             "is zero.",
         )
     yield from _tied(agreement)
+    yield from _crowded(agreement)
     yield from _one_piece(agreement)
     yield from _late(agreement)
 
@@ -231,20 +232,30 @@ def _one_piece(agreement: Agreement) -> Iterator[Notice]:
 
 def _tied(agreement: Agreement) -> Iterator[Notice]:
     """Event times so coarse that every way of treating ties is a guess."""
-    counts, grid = agreement.counts, agreement.grid
-    if not isinstance(grid, Pieces):
-        return
-    many = (counts.events >= _MANY_TIES) & (counts.events > _MOST_HAZARD * counts.reached)
-    if agreement.setting.grid is grid:  # longer pieces than a unit have no ties of their own
-        many &= grid.widths <= 1.5 * (grid.unit or 0.0)
-    share = float(counts.events[many].sum() / counts.events.sum())
+    share = agreement.tied
     if share > _MOST_EVENTS:
         yield Notice(
             "CoarseTimeWarning",
             f"{100 * share:.0f} % of the events fall on times at which more than "
-            f"{100 * _MOST_HAZARD:.0f} % of those at risk have the event. With so many at the "
+            f"{100 * MANY_OF_THEM:.0f} % of those at risk have the event. With so many at the "
             "same time the ratios depend on how ties are treated. Record times more finely, or "
             'take link = "cloglog", which is made for times known by interval alone.',
+        )
+
+
+def _crowded(agreement: Agreement) -> Iterator[Notice]:
+    """Events on few times, as if these were recorded in longer units than is taken."""
+    counts, grid = agreement.counts, agreement.grid
+    if not isinstance(grid, Pieces) or counts.events.sum() < _ENOUGH_EVENTS:
+        return
+    if agreement.occupied < _FEW_OCCUPIED:
+        taken = "exact" if grid.unit is None else f"recorded in units of {grid.unit:g}"
+        yield Notice(
+            "CoarseTimeWarning",
+            f"Times are taken as {taken}, but events stand on few of them: "
+            f"{100 * agreement.occupied:.0f} % of those to be expected. Where they are "
+            "recorded in longer units, ratios and curves are not those of a Cox model: name "
+            "[outcome] resolution.",
         )
 
 

@@ -24,6 +24,8 @@ _UNITS = 20_000
 _FINEST_UNIT = 1e-5
 #: In place of a unit: times are in none.
 EXACT = -1.0
+#: Cells over which events are counted for how dense they are.
+_NEIGHBOURS = 15
 #: Times without a unit most often show it among the first so many.
 _SOME = 1000
 
@@ -117,6 +119,16 @@ def cut_by_events(events: FloatArray, *, most: int, least: int = 1) -> IntArray:
     if total - begun < least and len(kept) > 1:  # too few are left: the last two are one
         kept.pop()
     return np.array([*kept, int(happened[-1]) + 1])
+
+
+def occupied(events: FloatArray, widths: FloatArray) -> float:
+    """How many cells have events, over how many would if events came one by one.
+
+    Far below one where times are recorded in longer units than the cells are wide.
+    """
+    near = np.ones(min(_NEIGHBOURS, events.size))
+    density = np.convolve(events, near, "same") / np.convolve(widths, near, "same")
+    return float(np.count_nonzero(events) / -np.expm1(-density * widths).sum())
 
 
 def join_empty(events: FloatArray) -> IntArray:

@@ -378,9 +378,9 @@ def ended_units(times: FloatArray, unit: float) -> FloatArray:
 
 
 def distinct(bounds: FloatArray) -> FloatArray:
-    """Bounds in their order, of those that differ by rounding alone the last."""
+    """Times in their order, of those that differ by rounding alone the last."""
     bounds = np.unique(bounds)
-    apart = np.diff(bounds, append=np.inf) > 1e-9 * bounds[-1]
+    apart = np.diff(bounds, append=np.inf) > 1e-9 * np.abs(bounds)
     return np.asarray(bounds[apart])
 
 

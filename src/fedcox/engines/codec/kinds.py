@@ -251,7 +251,11 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     LongestFollowUp: Kind(nothing, float, fits=_follow_up),
     LastInterval: Kind(nothing, int, fits=_cell),
     RecordedUnit: Kind(nothing, CommonUnit, fits=_unit),
-    FractionalTimes: Kind(nothing, WholeTimes, lambda query, columns: {"whole": (len(UNITS),)}),
+    FractionalTimes: Kind(
+        nothing,
+        WholeTimes,
+        lambda query, columns: dict.fromkeys(("whole", "even"), (len(UNITS),)),
+    ),
     DerivativesAt: Kind(
         rules.of_derivatives_at,
         Derivatives,

@@ -343,8 +343,9 @@ def of_counts(counts: Counts, columns: int | None) -> Iterator[str]:
 def of_whole_times(times: WholeTimes, columns: int | None) -> Iterator[str]:
     """No more whole times than times."""
     sane = 0 <= times.events <= _MOST_PATIENTS
-    if not (sane and _counts(times.whole, times.events)):
-        yield "events and whole are no counts of the same times"
+    counts = sane and _counts(times.whole, times.events) and _counts(times.even, times.events)
+    if not (counts and (times.even <= times.whole).all()):
+        yield "events, whole and even are no counts of the same times"
 
 
 def of_outcomes(outcomes: Outcomes, columns: int | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcox.federation.query import AbstractQuery, AbstractSumQuery
 from fedcox.privacy.exposure import Exposure
-from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.event_pieces import common_unit, recorded_unit
 from fedcox.survival.time_grid import are_whole
 
@@ -62,10 +62,26 @@ _USUAL = (
     *(1 / 7, 0.1, 1 / 12, 1 / 24, 7 / 365.25, 1 / 30.4375, 1 / 52, 0.01),
     *(1 / 365, 1 / 365.25, 0.001),
 )
-#: Visits come every so many days, weeks or months.
-_VISITS = tuple(float(days) for days in range(2, 367))
-#: All units that are looked for, the largest first.
-UNITS = tuple(sorted({*_USUAL, *_VISITS}, reverse=True))
+#: Visits come every so many days, weeks, months, or parts of a year: multiples of a unit.
+_VISITS = {
+    1.0: range(1, 367),
+    1 / 12: range(1, 12),
+    0.1: range(1, 10),
+    7 / 365.25: range(1, 53),
+    0.01: (1, 2, 5, 25),
+}
+#: Every unit that is looked for with what it is so many of, the largest first. A unit that can
+#: be had by itself, such as a week, is usual whatever it is a multiple of.
+_MADE = {base * many: (base, many) for base, more in _VISITS.items() for many in more}
+_MADE |= {unit: (unit, 1) for unit in _USUAL if unit not in _MADE}
+UNITS = tuple(sorted(_MADE, reverse=True))
+#: Many events on one date are not yet visits: there are finer units than these.
+_MULTIPLES = frozenset(
+    {unit for unit, (_, many) in _MADE.items() if many > 1} | {365.25, 365.0, 30.4375}
+)
+#: Of a unit about every second event is on an even multiple; at least so many, and not more
+#: than all but so many, in parts of them.
+_EVEN = 0.05
 #: So large a part of the times, for a unit: a few may be typed in another way.
 _MOST = 0.9
 #: Of fewer events, as large a part may be multiples of an unusual unit by chance.
@@ -82,19 +98,25 @@ class WholeTimes:
 
     events: int
     whole: FloatArray  # (units,)
+    even: FloatArray  # (units,) those of them at even multiples
 
     def __add__(self, other: WholeTimes) -> WholeTimes:
-        return WholeTimes(self.events + other.events, self.whole + other.whole)
+        return WholeTimes(
+            self.events + other.events, self.whole + other.whole, self.even + other.even
+        )
 
     @property
     def unit(self) -> float | None:
         """The largest unit that nine of ten times are whole numbers of; None without one."""
         enough = self.whole >= _MOST * max(self.events, 1)
+        spread = np.minimum(self.even, self.whole - self.even) >= _EVEN * self.whole
         return next(
             (
                 unit
-                for unit, fits in zip(UNITS, enough, strict=True)
-                if fits and (unit in _USUAL or self.events >= _ENOUGH_EVENTS)
+                for unit, fits, both in zip(UNITS, enough, spread, strict=True)
+                if fits
+                and (both or unit not in _MULTIPLES)
+                and (unit in _USUAL or self.events >= _ENOUGH_EVENTS)
             ),
             None,
         )
@@ -116,19 +138,30 @@ class FractionalTimes(AbstractSumQuery[WholeTimes]):
         return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
 
     def answer(self, cohort: Cohort) -> WholeTimes:
-        times = cohort.time[cohort.event & (cohort.time > 0)]
-        # Only whole numbers are multiples of a whole number, and there are few different ones.
-        days, patients = np.unique(times[are_whole(times)].round(), return_counts=True)
-        whole = [
-            patients[days % unit == 0].sum()
-            if unit == round(unit)
-            else np.count_nonzero(are_whole(times / unit))
-            for unit in UNITS
-        ]
-        return WholeTimes(int(times.size), np.array(whole, dtype=np.float64))
+        return self.of(cohort.time[cohort.event & (cohort.time > 0)])
+
+    @classmethod
+    def of(cls, times: FloatArray) -> WholeTimes:
+        """Of these times."""
+        # Multiples of a unit are among its whole numbers, of which few are different.
+        numbers = {base: cls._numbers(times / base) for base, _ in _MADE.values()}
+
+        def at_multiples(unit: float, of: int) -> int:
+            base, many = _MADE[unit]
+            number, patients = numbers[base]
+            return int(patients[number % (many * of) == 0].sum())
+
+        counts = [(at_multiples(unit, 1), at_multiples(unit, 2)) for unit in UNITS]
+        whole, even = np.array(counts, dtype=np.float64).T
+        return WholeTimes(int(times.size), whole, even)
+
+    @staticmethod
+    def _numbers(times: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Which whole numbers there are, and how often each."""
+        return np.unique(times[are_whole(times)].round(), return_counts=True)
 
     def pack(self, answer: WholeTimes) -> FloatArray:
-        return np.append(float(answer.events), answer.whole)
+        return np.concatenate([[float(answer.events)], answer.whole, answer.even])
 
     def unpack(self, vector: FloatArray) -> WholeTimes:
-        return WholeTimes(round(float(vector[0])), vector[1:])
+        return WholeTimes(round(float(vector[0])), *np.split(vector[1:], 2))
