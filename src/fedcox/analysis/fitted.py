@@ -229,6 +229,11 @@ class FittedStudy:
         )
 
     @property
+    def inferred(self) -> bool:
+        """Whether there are standard errors, and what follows from them."""
+        return self.guarantee is None or self.guarantee.price is not None
+
+    @property
     def unbounded(self) -> tuple[str, ...]:
         """Columns whose coefficient grows without bound: there is no optimum to be reached."""
         return tuple(row.name for row in self.coefficients if row.note == "separated")

@@ -18,6 +18,11 @@ NO_INFERENCE = (
     "concordance, or exact counts of patients or events, would break the promise. So none of "
     "these is given."
 )
+_WITH_INFERENCE = (
+    "Noise was added to every sum, and standard errors, intervals and p-values count it in: it "
+    "makes standard errors {price} times as large as they would be without. Exact counts of "
+    "patients or events, or an exact concordance, would break the promise and are not given."
+)
 ONE_STUDY = (
     "It is for this one study: every other study or run on the same patients adds its own "
     "epsilon and delta. It is for one patient, not for groups: for two, as a couple, epsilon "
@@ -46,7 +51,7 @@ def promises(guarantee: Guarantee) -> list[Promise]:
         Promise("How it is kept", _how(guarantee)),
         Promise("Against whom", _against_whom(guarantee)),
         Promise("What is not promised", f"{ONE_STUDY} {BEYOND}"),
-        Promise("No intervals, no p-values, no counts", NO_INFERENCE),
+        _cost(guarantee),
     ]
 
 
@@ -57,8 +62,16 @@ def promises_in_short(guarantee: Guarantee) -> list[Promise]:
         Promise("For one patient", one_patient(guarantee)),
         *(centers if guarantee.masked else []),
         Promise("What is not promised", ONE_STUDY),
-        Promise("No intervals, no p-values, no counts", NO_INFERENCE),
+        _cost(guarantee),
     ]
+
+
+def _cost(guarantee: Guarantee) -> Promise:
+    """What noise leaves of the results."""
+    if guarantee.price is None:
+        return Promise("No intervals, no p-values, no counts", NO_INFERENCE)
+    price = f"{guarantee.price:.2f}"
+    return Promise("What it costs", _WITH_INFERENCE.format(price=price))
 
 
 def one_patient(guarantee: Guarantee) -> str:
@@ -121,6 +134,14 @@ def _how(guarantee: Guarantee) -> str:
         if guarantee.masked
         else "by each center to its own sums"
     )
+    if guarantee.price is not None:
+        return (
+            "What one patient adds to a sum is bounded, by weights and a time until which the "
+            "patient counts that do not look at what happens to it, so that nothing is biased. "
+            f"Then random noise is added, {whose}. There were {count_text(guarantee.releases)} "
+            f"such sums, {sampled}; together they are one sum with noise of "
+            f"{guarantee.noise:.3g} times the bound, which epsilon and delta stand for."
+        )
     return (
         "A patient's whole share of a sum, over all intervals and covariates, is cut to a "
         f"fixed length. Then random noise is added, {whose}, with a standard deviation of "

@@ -18,7 +18,7 @@ _ROOM = 60  # for the lines below a narrow table
 
 def ratio_table(fitted: FittedStudy) -> Table:
     """One row per column of the design matrix, under the link's honest name."""
-    inference = fitted.guarantee is None
+    inference = fitted.inferred
     table = Table(
         title=escape(fitted.study.name),
         title_justify="left",

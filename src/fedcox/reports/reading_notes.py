@@ -70,10 +70,15 @@ def _thin_tail(fitted: FittedStudy) -> list[str]:
 def _noise(fitted: FittedStudy) -> list[str]:
     if fitted.guarantee is None:
         return []
+    few = (
+        "How many patients and events stand behind a ratio, or behind the end of a curve, is "
+        "not told. Noise weighs more, the fewer they are."
+    )
+    if fitted.inferred:
+        return [few]
     return [
         "How far noise, and the cutting of patients' shares, have moved the ratios and the "
         "curves cannot be read off this page: a ratio may look large, or lie on the wrong side "
         "of 1, by these alone.",
-        "How many patients and events stand behind a ratio, or behind the end of a curve, is "
-        "not told. Noise weighs more, the fewer they are.",
+        few,
     ]

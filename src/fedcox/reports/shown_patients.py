@@ -63,7 +63,7 @@ def middle_patient(fitted: FittedStudy) -> FloatArray:
 
 def foremost(fitted: FittedStudy, numbers: Sequence[CovariateGroup]) -> list[CovariateGroup]:
     """The few numbers that get a panel of their own, the clearest or strongest first."""
-    key = _p_of if fitted.guarantee is None else _weakness
+    key = _p_of if fitted.inferred else _weakness
     return sorted(numbers, key=key)[:MOST_NUMBERS]
 
 

@@ -81,6 +81,7 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
         "promises": [] if fitted.guarantee is None else promises(fitted.guarantee),
         "ratios": list(zip(rows, forest.bars, strict=True)),
         "forest_ticks": forest.ticks,
+        "inferred": fitted.inferred,
         "explains_concordance": fitted.guarantee is None
         and not (fitted.concordance is None and no_concordance_text(fitted)),
         "likelihood_ratio": likelihood_ratio_text(fitted),
@@ -206,7 +207,9 @@ def _last_fact(fitted: FittedStudy) -> Fact:
         return Fact(
             count_text(sums),
             "noisy sum" if sums == 1 else "noisy sums",
-            "no counts, no intervals, no concordance",
+            "no counts, no concordance"
+            if fitted.inferred
+            else "no counts, no intervals, no concordance",
         )
     why = no_concordance_text(fitted)
     concordance = concordance_text(fitted)
