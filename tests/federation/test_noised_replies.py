@@ -278,3 +278,109 @@ def test_a_reply_that_cannot_be_counted_does_not_leave(
         for number in range(1, RELEASE.releases):
             reply(noise, question(number))
     assert used(tmp_path) == RELEASE.releases
+
+
+#: Three kinds of one study: half of it, and twice a quarter, one of them in two sums.
+WHOLE = 5.0
+KINDS = (
+    GaussianRelease(WHOLE * 2**0.5, 1.0, whole=WHOLE),
+    GaussianRelease(WHOLE * 2, 2.0, whole=WHOLE),
+    GaussianRelease(WHOLE * 8**0.5, 1.0, releases=2, whole=WHOLE),
+)
+
+
+def all_of(noise: NoisedReplies, begin: int = 0) -> None:
+    """Every sum of the study, from one of its four on."""
+    for number, release in list(enumerate([*KINDS, KINDS[2]]))[begin:]:
+        reply(noise, question(number, release))
+
+
+def test_kinds_of_one_study_are_paid_for_once_and_together(tmp_path: Path) -> None:
+    with restarted(tmp_path) as noise:
+        all_of(noise)
+        cost = noise.epsilon(GaussianRelease(WHOLE, 1.0))
+    spent = budget(tmp_path).spent
+    assert (spent.studies, spent.epsilon, spent.delta) == (1, cost, DELTA)
+    assert used(tmp_path) == 4
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_kind_beyond_the_study_is_refused_whatever_the_budget_has(
+    tmp_path: Path, *, kept: bool
+) -> None:
+    """Also one that is not asked for yet: the three others leave no room for it."""
+    further = GaussianRelease(WHOLE * 100, 1.0, whole=WHOLE)
+    with restarted(tmp_path, epsilon=1000.0) as lasting:
+        noise = lasting if kept else NoisedReplies("s", DELTA, budget(tmp_path, 1000.0))
+        all_of(noise)
+        for number in range(3):
+            with pytest.raises(BudgetError, match=r"more noised sums than its noise covers"):
+                reply(noise, question(number, further))
+        for release in KINDS:
+            with pytest.raises(BudgetError, match=r"all the noised sums"):
+                reply(noise, question(99, release))
+    assert budget(tmp_path, 1000.0).spent.studies == 1
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_a_restarted_center_goes_on_with_the_kinds_that_are_left(
+    tmp_path: Path, stop: int
+) -> None:
+    """And has paid for them, also where the budget is all spent."""
+    with restarted(tmp_path) as noise:
+        cost = noise.epsilon(KINDS[0])
+        for number, release in list(enumerate([*KINDS, KINDS[2]]))[:stop]:
+            reply(noise, question(number, release))
+    with restarted(tmp_path, epsilon=cost) as noise:
+        all_of(noise, stop)
+        with pytest.raises(BudgetError, match=r"more noised sums"):
+            reply(noise, question(9, GaussianRelease(WHOLE * 50, 1.0, whole=WHOLE)))
+    assert budget(tmp_path).spent.studies == 1
+    assert used(tmp_path) == 4
+
+
+def test_kinds_of_another_whole_are_another_payment(tmp_path: Path) -> None:
+    other = GaussianRelease(9.0, 1.0, whole=9.0)
+    with restarted(tmp_path) as noise:
+        reply(noise, question(0, KINDS[0]))
+        reply(noise, question(1, other))
+        due = noise.epsilon(KINDS[0]) + noise.epsilon(other)
+    assert budget(tmp_path).spent.studies == 2
+    assert budget(tmp_path).spent.epsilon == pytest.approx(due)
+
+
+def test_kinds_together_cost_no_more_than_was_agreed_on() -> None:
+    cost = NoisedReplies("study", DELTA).epsilon(KINDS[0])
+    all_of(NoisedReplies("study", DELTA, most=cost))
+    for most in (0.99 * cost, 0.1):
+        with pytest.raises(BudgetError, match=r"agreed on"):
+            all_of(NoisedReplies("study", DELTA, most=most))
+    also = NoisedReplies("study", DELTA, most=1.5 * cost)
+    all_of(also)
+    with pytest.raises(BudgetError, match=r"agreed on"):
+        reply(also, question(9, GaussianRelease(WHOLE, 1.0)))
+
+
+def test_two_studies_of_several_kinds_are_agreed_on_apart() -> None:
+    """Each kind is no payment of its own, but each study of kinds is one."""
+    noise = NoisedReplies("study", DELTA)
+    cost = noise.epsilon(KINDS[0])
+    other = [replace(kind, noise_multiplier=2 * kind.noise_multiplier) for kind in KINDS]
+    second = [replace(kind, whole=2 * WHOLE) for kind in other]
+    most = cost + noise.epsilon(second[0])
+    agreed = NoisedReplies("study", DELTA, most=most)
+    all_of(agreed)
+    for number, release in enumerate(second):
+        reply(agreed, question(20 + number, release))
+    with pytest.raises(BudgetError, match=r"agreed on"):
+        reply(agreed, question(30, GaussianRelease(1e3, 1.0)))
+
+
+def test_kinds_over_other_numbers_of_centers_are_agreed_on_apart() -> None:
+    """Their noise is divided in other ways, so that each is another payment."""
+    cost = NoisedReplies("study", DELTA).epsilon(KINDS[0])
+    noise = NoisedReplies("study", DELTA, most=2.0 * cost)
+    for number, fewest in enumerate((None, 3)):
+        reply(noise, question(number, replace(KINDS[0], fewest_centers=fewest)))
+    with pytest.raises(BudgetError, match=r"agreed on"):
+        reply(noise, question(2, replace(KINDS[0], fewest_centers=4)))

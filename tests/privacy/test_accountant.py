@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import builtins
 import math
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
@@ -18,6 +21,8 @@ from fedcox.privacy.accountant import (
 from fedcox.privacy.release import GaussianRelease
 
 DELTA = 1e-5
+#: The accountant rounds losses up, to so small a part of an epsilon.
+CLOSE = 1e-6
 
 
 def closed_form(multiplier: float, delta: float) -> float:
@@ -60,16 +65,82 @@ def test_a_large_epsilon_needs_little_noise() -> None:
     assert closed_form(multiplier, DELTA) == pytest.approx(5.0, rel=2e-3)
 
 
-@pytest.mark.parametrize(("rate", "releases"), [(1.0, 1), (1.0, 10_000), (0.1, 1)])
-def test_next_to_no_noise_spends_everything_at_once(rate: float, releases: int) -> None:
+@pytest.mark.parametrize("releases", [1, 10_000])
+def test_next_to_no_noise_over_a_sample_spends_everything_at_once(releases: int) -> None:
     """And is told so, where the accountant would need more memory than there is."""
-    assert epsilon_of(GaussianRelease(1e-3, 1.0, rate, releases), DELTA) == math.inf
+    assert epsilon_of(GaussianRelease(1e-3, 1.0, 0.1, releases), DELTA) == math.inf
 
 
 def test_the_other_centers_together_know_more() -> None:
     release = GaussianRelease(4.0, 1.0, fewest_centers=4)
     known = epsilon_against_other_centers(release, DELTA)
     assert known == epsilon_of(GaussianRelease(2.0, 1.0), DELTA) > epsilon_of(release, DELTA)
+
+
+@pytest.mark.parametrize("fewest", [None, 4])
+def test_several_kinds_of_sums_cost_what_one_gaussian_of_all_their_noise_does(
+    fewest: int | None,
+) -> None:
+    """Of noise z each: 1 / whole² is the sum of all 1 / z²."""
+    multipliers = np.array([3.0, 4.0, 4.0, 9.0])
+    whole = float(np.sum(multipliers**-2.0) ** -0.5)
+    kinds = [
+        GaussianRelease(3.0, 1.0, fewest_centers=fewest, whole=whole),
+        GaussianRelease(4.0, 0.2, releases=2, fewest_centers=fewest, whole=whole),
+        GaussianRelease(9.0, 5.0, fewest_centers=fewest, whole=whole),
+    ]
+    assert math.fsum(kind.share for kind in kinds) == pytest.approx(1.0, rel=1e-12)
+    one = GaussianRelease(whole, 1.0, fewest_centers=fewest)
+    assert {epsilon_of(kind, DELTA) for kind in kinds} == {epsilon_of(one, DELTA)}
+    known = {epsilon_against_other_centers(kind, DELTA) for kind in kinds}
+    assert known == {epsilon_against_other_centers(one, DELTA)}
+    alone = epsilon_of(GaussianRelease(3.0, 1.0), DELTA)
+    assert alone < epsilon_of(one, DELTA) <= closed_form(whole, DELTA) * 1.002
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "delta"), [(0.2, DELTA), (0.5, 1e-2), (1.0, 1e-9), (3.0, DELTA)]
+)
+def test_the_formula_for_sums_over_everybody_agrees_with_the_accountant(
+    multiplier: float, delta: float
+) -> None:
+    found = epsilon_of(GaussianRelease(multiplier, 1.0), delta)
+    assert accountant_module._gaussian_epsilon(multiplier, delta) == pytest.approx(
+        found, rel=CLOSE
+    )
+
+
+def test_more_noise_never_costs_more_where_the_accountant_follows_the_formula() -> None:
+    """The accountant counts above a multiplier of 0.15, the formula below."""
+    multipliers = [1e-3, 0.01, 0.1, 0.149, 0.15 - 1e-6, 0.15, 0.2, 0.5]
+    spent = [epsilon_of(GaussianRelease(each, 1.0), DELTA) for each in multipliers]
+    assert spent == sorted(spent, reverse=True)
+    assert len(set(spent)) == len(spent)
+    below, at = spent[4:6]
+    assert at == pytest.approx(below, rel=1e-4), "no step where one follows the other"
+
+
+@pytest.mark.parametrize("multiplier", [1e-4, 1e-3, 0.05, 1.0])
+def test_delta_is_what_of_the_privacy_loss_lies_beyond_epsilon(multiplier: float) -> None:
+    """By its definition: the loss is Gaussian, of mean 1 / 2σ² and spread 1 / σ."""
+    spent = epsilon_of(GaussianRelease(multiplier, 1.0), DELTA)
+    mu = 1.0 / multiplier
+    begin = (spent - mu**2 / 2.0) / mu
+
+    def beyond(u: float) -> float:
+        z = begin + u
+        return -math.expm1(-mu * u) * math.exp(-(z**2) / 2.0) / math.sqrt(2.0 * math.pi)
+
+    parts = [0.0, min(1.0, 10.0 / mu), 1.0, 20.0]
+    delta = math.fsum(quad(beyond, *ends, epsabs=1e-16)[0] for ends in pairwise(parts))
+    assert delta == pytest.approx(DELTA, rel=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [60.0, 500.0, 1e4])
+def test_noise_for_a_large_epsilon_spends_it_and_no_more(epsilon: float) -> None:
+    multiplier = noise_multiplier_for(epsilon, DELTA)
+    spent = epsilon_of(GaussianRelease(multiplier, 1.0), DELTA)
+    assert 0.999 * epsilon < spent <= epsilon
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, DELTA), (math.nan, DELTA), (1.0, 0.0)])

@@ -50,8 +50,8 @@ from fedcox.survival.time_grid import Pieces
 
 #: Beyond this epsilon no noise is added: it would stand for nothing.
 _MOST_EPSILON = 1000.0
-#: So large a part of patients is told of.
-_MANY_BOUND = 0.005
+#: So large a part of patients is told of; where the model is right it is half of that.
+_MANY_BOUND = 0.01
 #: Of the noise that has a price, as a logarithm.
 _PRECISION = 1e-6
 
@@ -285,7 +285,7 @@ def _coefficients(study: Study, solution: PrivateSolution) -> tuple[Coefficient,
             coefficients,
             errors,
             scaling.mean.tolist(),
-            scaling.spread.tolist(),
+            _spreads(study, scaling),
             strict=True,
         )
     ]
@@ -293,6 +293,14 @@ def _coefficients(study: Study, solution: PrivateSolution) -> tuple[Coefficient,
         return tuple(rows)
     unknown = {"se": None, "z": None, "p": None, "ratio_low": None, "ratio_high": None}
     return tuple(replace(row, **unknown) for row in rows)  # type: ignore[arg-type]
+
+
+def _spreads(study: Study, scaling: Scaling) -> list[float]:
+    """Of the columns; levels that are rare are scaled by more than theirs."""
+    are_numbers = public_scale(study).are_numbers
+    of_levels = np.sqrt(np.maximum(scaling.mean * (1.0 - scaling.mean), 0.0))
+    spreads: list[float] = np.where(are_numbers, scaling.spread, of_levels).tolist()
+    return spreads
 
 
 def _baseline(solution: PrivateSolution, alpha: FloatArray) -> tuple[BaselineInterval, ...]:

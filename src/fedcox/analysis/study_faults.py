@@ -16,6 +16,7 @@ from fedcox.analysis.study_tables import (
     Differential,
     Grid,
     Model,
+    Noise,
     Outcome,
     Privacy,
 )
@@ -139,8 +140,9 @@ def _table_at(location: Sequence[int | str]) -> type[BaseModel]:
         return SOLVERS[str(location[1])]
     if location[0] == "covariates":
         return COVARIATES[str(location[2])]
-    nested = location[0] == "privacy" and len(location) > 2
-    return Differential if nested else TABLES[str(location[0])]
+    if location[0] == "privacy" and len(location) > 2:
+        return Noise if location[1] == "noise" else Differential
+    return TABLES[str(location[0])]
 
 
 def _unknown_choice(where: str, details: ErrorDetails) -> str:

@@ -148,7 +148,10 @@ class NoisedReplies:
     def _check_agreed(self, release: GaussianRelease, cost: float) -> None:
         known = {*self._noised.rights, *self._paid} - {release}
         others = {other for other in known if not self._together(other, release)}
-        each = {other.whole or other: self.epsilon(other) for other in others}
+        each = {
+            (other.whole, other.fewest_centers) if other.whole else other: self.epsilon(other)
+            for other in others
+        }
         if math.fsum([cost, *each.values()]) > self._most * (1.0 + _ROUNDING):
             raise BudgetError(
                 "This study asks for more than the epsilon that was agreed on for it.",

@@ -75,6 +75,8 @@ _LEAST = 0.05
 #: An answer needs: information beyond its own noise by this factor, less noise than so many
 #: sampling errors, a last score no larger than so many times what is due.
 _CLEAR, _NOISY, _LARGE = 2.0, 1.5, 4.0
+#: What is left of a score where there is next to no noise, as a mean square.
+_RESIDUAL = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,10 @@ class PublicScale:
     scaling: Scaling
     are_numbers: BoolArray
     categories: int
+
+    @property
+    def moment_bound(self) -> float:
+        return moment_bound(int(np.count_nonzero(self.are_numbers)), self.categories)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +204,7 @@ class PrivateNewton:
         watch: Watcher = lambda step: None,
     ) -> PrivateSolution:
         """Ask for every sum, one round each. Pieces are cut from the cells, or are they."""
-        table = self._life_table(federation, cells, cut=cut)
+        table = self._life_table(federation, cells, _alike(scale), cut=cut)
         scaling = self._scaling(federation, scale, table.patients)
         active = np.ones(table.pieces.intervals, dtype=np.bool_)
         setting = Setting(table.pieces, active, "include", Log(), scaling)
@@ -231,8 +237,11 @@ class PrivateNewton:
 
     # What comes before the scores.
 
-    def _life_table(self, federation: Federation, cells: Pieces, *, cut: bool) -> _Table:
-        counts, _ = self.ask(federation, NoisedLifeTable(cells, self.release(1.0, _TABLE)))
+    def _life_table(
+        self, federation: Federation, cells: Pieces, alike: int, *, cut: bool
+    ) -> _Table:
+        release = self.release(1.0, _TABLE, alike)
+        counts, _ = self.ask(federation, NoisedLifeTable(cells, release))
         without, happened = counts.reshape(2, -1)
         patients = max(float(counts.sum()), 0.2 * self.patients)
         events = happened[1:]
@@ -251,8 +260,7 @@ class PrivateNewton:
 
     def _scaling(self, federation: Federation, scale: PublicScale, patients: float) -> Scaling:
         numbers, public = scale.are_numbers, scale.scaling
-        count = int(np.count_nonzero(numbers))
-        release = self.release(moment_bound(count, scale.categories), _MOMENTS)
+        release = self.release(scale.moment_bound, _MOMENTS, _alike(scale))
         sums, noise = self.ask(federation, NoisedMoments(public, numbers, release))
         columns = numbers.size
         mean, unsure = sums[:columns] / patients, 2.0 * noise / patients
@@ -354,7 +362,7 @@ class _Ascent:
         together, weights = self._together()
         noises = np.array(self._noises)
         noise = float(np.linalg.norm(weights * noises))
-        due = noises[-1] ** 2 + 1.0 / float(np.sum(noises[:-1] ** -2.0))
+        due = noises[-1] ** 2 + 1.0 / float(np.sum(noises[:-1] ** -2.0)) + _RESIDUAL
         faults = []
         if not clear:
             faults.append("the information of some covariate is lost in its noise")
@@ -374,6 +382,11 @@ class _Ascent:
             self._bound,
             tuple(faults),
         )
+
+
+def _alike(scale: PublicScale) -> int:
+    """How many sums have the release of the life table: of one category the moments, too."""
+    return 2 if scale.moment_bound == 1.0 and _MOMENTS == _TABLE else 1
 
 
 def usual_pieces(events: float) -> int:

@@ -2,8 +2,8 @@
 
 Cutting a finished row would bias what is estimated. Here a patient weighs less, or is watched
 for less time, by rules that look at its covariates and at time alone and never at what happens
-to it afterwards. So every sum is right on average (docs/mathematics.md), and rows stay below
-their bound by themselves; cutting them at the bound, as every caller does, is for the proof.
+to it afterwards. So every sum is right on average (docs/mathematics.md). Rows of a fit stay
+below their bound by these rules; that every caller cuts them there is for the proof.
 
 What becomes of a row does not depend, to the last bit, on the other rows.
 """

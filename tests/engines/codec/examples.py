@@ -24,6 +24,12 @@ from fedcox.federation.compression import (
     TopK,
 )
 from fedcox.federation.evidence import Evidence
+from fedcox.federation.queries.bounded_sums import (
+    NoisedEventProducts,
+    NoisedLifeTable,
+    NoisedMoments,
+    NoisedScoreAt,
+)
 from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
 from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
 from fedcox.federation.queries.compressed_gradient import CompressedGradientAt, RandomEntriesAt
@@ -44,6 +50,7 @@ from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.bags import Bags, SlideArray
+from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS
@@ -101,6 +108,8 @@ EXACT = {
 SCALING = Scaling(np.array([0, 2]), np.array([0.1, -0.2]), np.array([1.1, 0.9]))
 EVIDENCE = Evidence(REGULAR, (CovariateSums().digest,), b"signed by all" * 20)
 RELEASE = GaussianRelease(1.3, 0.5, sampling_rate=0.25, releases=40, fewest_centers=3)
+#: Of one kind of several, which are accounted for together.
+SHARED = GaussianRelease(2.6, 0.5, releases=2, fewest_centers=3, whole=1.3)
 CODECS: tuple[AbstractCodec, ...] = (Float32(), EightBit(), Sign(), TopK(0.3))
 
 
@@ -150,6 +159,25 @@ def _settings() -> dict[str, Setting]:
 SETTINGS = _settings()
 
 
+def _bounded_sums() -> dict[str, AbstractQuery[Any]]:
+    agreed = SETTINGS["log, pieces"]
+    heights = np.linspace(-1.0, 0.75, agreed.intervals)
+    metric = ScoreMetric(
+        np.linspace(3.0, 9.0, agreed.intervals),
+        heights,
+        np.array([0.1, -0.3]),
+        np.array([0.02, 0.0]),
+        np.array([[0.3, 0.01], [0.01, 0.2]]),
+    )
+    return {
+        "noised life table": NoisedLifeTable(PIECES, replace(SHARED, releases=1)),
+        "noised life table, exact times": NoisedLifeTable(EXACT["exact pieces"], SHARED),
+        "noised moments": NoisedMoments(SCALING, np.array([True, False]), SHARED),
+        "noised event products": NoisedEventProducts(agreed, heights, 2.4, SHARED),
+        "noised score": NoisedScoreAt(agreed, *point(agreed), metric, 0.4, 0.5, SHARED),
+    }
+
+
 def _questions() -> dict[str, AbstractQuery[Any]]:
     agreed = SETTINGS["cloglog, half"]
     training = LocalTraining(
@@ -191,6 +219,7 @@ def _questions() -> dict[str, AbstractQuery[Any]]:
         "local steps on cells": LocalSteps(cells, *point(agreed), 1e-3, 1),
         "clipped gradient": ClippedGradientAt(agreed, *point(agreed), 1.0, 0.5, RELEASE),
         "clipped moments": ClippedMomentsOf(SCALING, GaussianRelease(2.0, 1.0)),
+        **_bounded_sums(),
         **{
             f"compressed by {type(codec).__name__}": CompressedGradientAt(
                 at(agreed, batch=patients), 9, codec

@@ -1,0 +1,250 @@
+"""A fit on noised sums: where noise is next to nothing it is the fit without."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedcox
+import fedcox.solvers.private_newton as module
+from benchmarks.noise import DELTA, clinic, exact, noised
+from fedcox.analysis.noised_fit import public_scale
+from fedcox.engines.in_process import InProcess
+from fedcox.engines.masked import Masked
+from fedcox.errors import BudgetError
+from fedcox.federation.center import Center
+from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.queries.bounded_sums import AbstractBoundedSum, NoisedMoments
+from fedcox.privacy.accountant import epsilon_of, noise_multiplier_for
+from fedcox.privacy.budget import Budget
+from fedcox.privacy.noise import SeededRandomnessForSimulations
+from fedcox.solvers.fewest_centers import fewest_of
+from fedcox.solvers.private_newton import PrivateNewton, PrivateSolution
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.time_grid import Pieces
+from tests.problems import split
+
+PATIENTS, EVENTS = 3000, 1800
+SIMULATED = clinic(PATIENTS, np.random.default_rng(3))
+STUDY = fedcox.Study(
+    outcome={"time": "time", "event": "event"},
+    covariates=SIMULATED.columns,
+    grid={"horizon": SIMULATED.horizon},
+    privacy={"noise": {"epsilon": 1e4, "delta": DELTA, "patients": PATIENTS, "events": EVENTS}},
+)
+PLAIN = InProcess.from_frame(STUDY, SIMULATED.frame).centers[0].cohort
+COLUMNS = PLAIN.covariates.shape[1]
+EVEN = Pieces(np.linspace(0.0, SIMULATED.horizon, 13))
+#: Of a study whose noise cannot be seen.
+TINY = 1e-3
+
+
+@cache
+def both() -> tuple[fedcox.FittedStudy, fedcox.FittedStudy]:
+    """With next to no noise, and without any on the same pieces."""
+    private = noised(STUDY, SIMULATED.frame, (1,))
+    return private, exact(STUDY, SIMULATED.frame, private.edges)
+
+
+def away(private: fedcox.FittedStudy, plain: fedcox.FittedStudy) -> FloatArray:
+    """Distances of the coefficients, in standard errors."""
+    found, due = private.summary, plain.summary
+    return ((found["coef"] - due["coef"]) / due["se(coef)"]).abs().to_numpy()
+
+
+def solved(
+    parts: dict[str, Cohort],
+    *,
+    masked: bool = False,
+    multiplier: float = TINY,
+    noise: dict[str, NoisedReplies] | None = None,
+    keep: list[AbstractBoundedSum] | None = None,
+) -> PrivateSolution:
+    """Over these centers, whose noise can be repeated."""
+    given = noise or {
+        name: NoisedReplies("s", DELTA, randomness=SeededRandomnessForSimulations(7, number))
+        for number, name in enumerate(parts)
+    }
+    centers = InProcess([Center(name, part, noise=given[name]) for name, part in parts.items()])
+    federation: Any = Masked.around(centers) if masked else centers
+    federation = federation if keep is None else _Recording(federation, keep)
+    count = len(parts)
+    shares = fewest_of(count) if masked else None
+    solver = PrivateNewton(PATIENTS, EVENTS, COLUMNS, multiplier, count, shares, 12)
+    return solver.solve(federation, EVEN, public_scale(STUDY), cut=False)
+
+
+class _Recording:
+    """Keeps every question."""
+
+    def __init__(self, federation: Any, kept: list[AbstractBoundedSum]) -> None:
+        self._federation, self._kept = federation, kept
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._federation, name)
+
+    def ask(self, query: AbstractBoundedSum) -> Any:
+        self._kept.append(query)
+        return self._federation.ask(query)
+
+
+def test_next_to_no_noise_gives_the_exact_coefficients_but_for_the_few_who_are_bound() -> None:
+    """Weight and watch bind a few patients in a thousand, as they do in every fit."""
+    private, plain = both()
+    assert private.guarantee is not None
+    assert private.guarantee.price is not None
+    assert private.guarantee.price < 1.001
+    assert away(private, plain).max() < 0.25
+
+
+def test_where_nobody_is_bound_the_fit_is_the_exact_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_JUMP", 300.0)
+    monkeypatch.setattr(module, "_WATCH", 300.0)
+    tables = STUDY.to_dict()
+    tables["privacy"]["noise"]["epsilon"] = 1e9
+    study = fedcox.Study.from_dict(tables)
+    private = noised(study, SIMULATED.frame, (1,))
+    assert away(private, exact(study, SIMULATED.frame, private.edges)).max() < 0.02
+
+
+def test_standard_errors_come_near_those_of_the_exact_fit() -> None:
+    private, plain = both()
+    ratio = (private.summary["se(coef)"] / plain.summary["se(coef)"]).to_numpy()
+    np.testing.assert_allclose(ratio, 1.0, atol=0.06)
+    assert abs(ratio.mean() - 1.0) < 0.02
+
+
+def test_survival_and_its_band_come_near_those_of_the_exact_fit() -> None:
+    private, plain = both()
+    some, times = SIMULATED.frame.iloc[:60], np.linspace(0.0, SIMULATED.horizon, 16)
+    curves = private.predict_survival(some, times) - plain.predict_survival(some, times)
+    assert curves.abs().to_numpy().max() < 0.01
+    band = private.predict_survival_band(some, times)
+    exact_band = plain.predict_survival_band(some, times)
+    assert band is not None
+    assert exact_band is not None
+    for found, due in zip(band, exact_band, strict=True):
+        assert (found - due).abs().to_numpy().max() < 0.015
+
+
+@cache
+def at_one_center() -> PrivateSolution:
+    return solved({"all": PLAIN})
+
+
+def _four_and_odd() -> IntArray:
+    """Six centers: one of them has one patient, one has none."""
+    center = np.random.default_rng(0).integers(0, 4, PATIENTS)
+    center[0] = 5
+    return center
+
+
+SPLITS = {
+    "unequal": (np.random.default_rng(1).choice(3, PATIENTS, p=[0.9, 0.09, 0.01]), 3, False),
+    "one patient, and nobody": (_four_and_odd(), 6, False),
+    "secure sums": (np.random.default_rng(2).integers(0, 5, PATIENTS), 5, True),
+    "secure sums, one patient, and nobody": (_four_and_odd(), 6, True),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_however_patients_are_split_over_centers_the_fit_is_the_same(name: str) -> None:
+    """But for the noise, which is of centers."""
+    center, centers, masked = SPLITS[name]
+    one, other = at_one_center(), solved(split(PLAIN, center, centers), masked=masked)
+    scales = [each.setting.scaling for each in (one, other)]
+    moved = scales[1].coefficients(other.beta) - scales[0].coefficients(one.beta)
+    errors = np.sqrt(np.diag(scales[0].covariance(one.covariance)))
+    assert np.abs(moved / errors).max() < 1e-2
+    again = np.sqrt(np.diag(scales[1].covariance(other.covariance)))
+    np.testing.assert_allclose(again, errors, rtol=1e-2)
+
+
+def test_noise_is_counted_once_under_secure_sums_and_for_each_center_without() -> None:
+    """Three of five centers may answer, so that five parts are 5/3 of one noise."""
+    parts = split(PLAIN, SPLITS["secure sums"][0], 5)
+    apart, together = (solved(parts, masked=masked).noise for masked in (False, True))
+    assert apart / together == pytest.approx(math.sqrt(3.0), rel=0.05)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_all_sums_of_a_study_are_one_release_of_its_noise(masked: bool) -> None:
+    """1 / z² of every sum asked for add up to that of the study."""
+    asked: list[AbstractBoundedSum] = []
+    solved(split(PLAIN, SPLITS["secure sums"][0], 5), masked=masked, keep=asked)
+    assert len(asked) == PrivateNewton(PATIENTS, EVENTS, COLUMNS, TINY).releases
+    spent = math.fsum(query.release.noise_multiplier**-2 for query in asked)
+    assert spent == pytest.approx(TINY**-2, rel=1e-9)
+    kinds = {query.release for query in asked}
+    assert math.fsum(kind.share for kind in kinds) == pytest.approx(1.0, abs=1e-9)
+    for kind in kinds:
+        assert sum(query.release == kind for query in asked) == kind.releases
+        assert kind.whole == TINY
+
+
+def test_a_center_pays_once_for_all_sums_and_gives_no_more(tmp_path: Path) -> None:
+    multiplier = noise_multiplier_for(8.0, DELTA)
+    budget = Budget(tmp_path / "budget.jsonl", epsilon=10.0, delta=1e-3)
+    noise = NoisedReplies("s", DELTA, budget, SeededRandomnessForSimulations(1), most=8.0)
+    asked: list[AbstractBoundedSum] = []
+    solved({"all": PLAIN}, multiplier=multiplier, noise={"all": noise}, keep=asked)
+    assert budget.spent.studies == 1
+    assert budget.spent.epsilon == epsilon_of(asked[0].release, DELTA) <= 8.0
+    assert budget.spent.delta == DELTA
+    for query in asked[:-1]:  # the last question again gets the last reply, for nothing
+        with pytest.raises(BudgetError, match=r"all the noised sums"):
+            noise.vector(query, PLAIN, masked=False)
+    one_more = replace(asked[1].release, sensitivity=3.0)
+    assert isinstance(asked[1], NoisedMoments)
+    with pytest.raises(BudgetError, match=r"more noised sums than its noise covers"):
+        noise.vector(replace(asked[1], release=one_more), PLAIN, masked=False)
+    assert budget.spent.studies == 1
+
+
+@pytest.mark.parametrize("columns", [1, 6, 40])
+@pytest.mark.parametrize("multiplier", [0.01, 1.0, 30.0])
+def test_shares_of_all_sums_are_the_whole_of_the_study(columns: int, multiplier: float) -> None:
+    solver = PrivateNewton(1500, 700, columns, multiplier, centers=4)
+    table, moments = module._TABLE, module._MOMENTS
+    assert table + moments + solver.products + solver.scores.sum() == pytest.approx(1.0)
+    assert solver.releases == 3 + solver.scores.size
+
+
+def test_the_noise_that_is_planned_is_the_noise_that_comes_out() -> None:
+    """By public numbers alone, before anybody is asked."""
+    solution = solved({"all": PLAIN}, multiplier=0.5)
+    planned = PrivateNewton(PATIENTS, EVENTS, COLUMNS, 0.5, 1, None, 12).expected_noise
+    assert not solution.faults
+    assert solution.noise == pytest.approx(planned, rel=0.25)
+
+
+def test_a_study_of_one_category_alone_is_fitted() -> None:
+    """Its life table and its moments are bounded alike, and are two sums all the same."""
+    rng = np.random.default_rng(5)
+    woman = rng.random(2000) < 0.4
+    happens = rng.exponential(np.where(woman, 300.0, 500.0))
+    censored = rng.uniform(100.0, 900.0, 2000)
+    frame = pd.DataFrame(
+        {
+            "sex": np.where(woman, "f", "m"),
+            "time": np.minimum(happens, censored),
+            "event": (happens <= censored).astype(int),
+        }
+    )
+    study = fedcox.Study(
+        outcome={"time": "time", "event": "event"},
+        covariates={"sex": {"type": "category", "levels": ["m", "f"], "reference": "m"}},
+        grid={"horizon": 720.0},
+        privacy={"noise": {"epsilon": 8.0, "patients": 2000}},
+    )
+    (row,) = fedcox.fit(study, InProcess.from_frame(study, frame)).coefficients
+    assert row.coef == pytest.approx(math.log(5 / 3), abs=0.25)
