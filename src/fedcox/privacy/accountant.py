@@ -28,6 +28,8 @@ _NOTHING, _EVERYTHING = 1e-12, 1e12
 #: Noise below this multiple gives epsilons beyond fifty, which promise little, and would take
 #: the accountant more memory the less there is. For sums over everybody there is a formula.
 _LEAST = 0.15
+#: Differences that rounding takes for none count as this.
+_NOT_ZERO = 1e-300
 
 
 def epsilon_of(release: GaussianRelease, delta: float) -> float:
@@ -107,7 +109,7 @@ def _gaussian_epsilon(multiplier: float, delta: float) -> float:
 
     def too_much(epsilon: float) -> float:
         first = log_ndtr(mu / 2.0 - epsilon / mu)
-        second = min(0.0, epsilon + log_ndtr(-mu / 2.0 - epsilon / mu) - first)
+        second = min(-_NOT_ZERO, epsilon + log_ndtr(-mu / 2.0 - epsilon / mu) - first)
         return float(first + np.log(-np.expm1(second)) - math.log(delta))
 
     return float(brentq(too_much, 0.0, mu**2 / 2.0 + mu * math.sqrt(-2.0 * math.log(delta))))

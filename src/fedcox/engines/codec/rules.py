@@ -343,8 +343,10 @@ def of_counts(counts: Counts, columns: int | None) -> Iterator[str]:
 def of_whole_times(times: WholeTimes, columns: int | None) -> Iterator[str]:
     """No more whole times than times."""
     sane = 0 <= times.events <= _MOST_PATIENTS
-    counts = sane and _counts(times.whole, times.events) and _counts(times.even, times.events)
-    if not (counts and (times.even <= times.whole).all()):
+    alike = times.whole.shape == times.even.shape
+    if not (sane and alike and _counts(times.whole, times.events)) or not _counts(
+        times.even, times.whole
+    ):
         yield "events, whole and even are no counts of the same times"
 
 
