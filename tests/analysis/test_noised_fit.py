@@ -230,7 +230,8 @@ def test_a_price_is_what_noise_adds_to_the_standard_errors(price: float) -> None
     study = Study(**tables(privacy=under(price=price, events=1400)))
     found = fit(study, seeded(study))
     assert found.guarantee is not None
-    assert found.guarantee.price == pytest.approx(1.0 + price, abs=0.2 * price)
+    # Under masks as if half the centers could be lost, so that somewhat less noise remains.
+    assert 1.0 + 0.5 * price < (found.guarantee.price or 0.0) < 1.0 + 1.1 * price
     epsilon, delta = spending(study, CENTERS)
     assert (found.guarantee.epsilon, found.guarantee.delta) == (epsilon, delta)
 
@@ -327,7 +328,10 @@ PRIVATE = {"method": "private", "patients": 2400}
         ({"privacy": under()}, "either epsilon or price is needed"),
         ({"privacy": under(epsilon=0.0)}, r"epsilon: found 0; a number above 0"),
         ({"privacy": under(price=1.5)}, r"price: found 1.5; a number of at most 1"),
-        ({"privacy": under(epsilon=1.0, delta=1.0)}, r"delta: found 1; a number below 1"),
+        (
+            {"privacy": under(epsilon=1.0, delta=1.0)},
+            r"delta: found 1; a number of at most",
+        ),
         ({"privacy": under(epsilon=1.0, events=2401)}, "2401 are more than the 2400 patients"),
         ({"model": {"link": "logit"}, **GROUPED}, '"logit" is not fitted under noise'),
         ({"model": {"link": "cloglog"}, **GROUPED}, '"cloglog" is not fitted under noise'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,8 @@ import pytest
 import fedcox
 import fedcox.solvers.private_newton as module
 from benchmarks.noise import DELTA, clinic, exact, noised
-from fedcox.analysis.noised_fit import public_scale
+from fedcox.analysis.noised_fit import fit_noised, public_scale
+from fedcox.analysis.noised_fit import noised as with_noise
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.errors import BudgetError
@@ -248,3 +250,82 @@ def test_a_study_of_one_category_alone_is_fitted() -> None:
     )
     (row,) = fedcox.fit(study, InProcess.from_frame(study, frame)).coefficients
     assert row.coef == pytest.approx(math.log(5 / 3), abs=0.25)
+
+
+def test_one_piece_of_time_is_enough() -> None:
+    rng = np.random.default_rng(3)
+    x, sex = rng.uniform(-1, 1, 2000), rng.random(2000) < 0.5
+    time = rng.exponential(400 * np.exp(-0.5 * x - 0.4 * sex))
+    frame = pd.DataFrame({"x": x, "sex": 1 * sex, "t": np.minimum(time, 600)})
+    frame["e"] = (time < 600).astype(int)
+    number = {"type": "number", "min": -1.0, "max": 1.0}
+    for grid in ({"pieces": 1, "horizon": 600.0}, {"edges": [600.0]}):
+        study = fedcox.Study(
+            outcome={"time": "t", "event": "e"},
+            covariates={"x": number, "sex": number},
+            grid=grid,
+            privacy={"noise": {"epsilon": 50.0, "patients": 2000, "events": 1200}},
+        )
+        fitted = fedcox.fit(study, InProcess.from_frame(study, frame))
+        assert fitted.inferred
+        assert fitted.intervals == 1
+        assert fitted.summary["coef"].to_numpy() == pytest.approx([0.5, 0.4], abs=0.25)
+
+
+def test_pieces_without_events_make_no_standard_error_smaller() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1, 1, 3000)
+    time = rng.exponential(300 * np.exp(-0.5 * x))
+    frame = pd.DataFrame({"x": x, "t": np.minimum(time, 365), "e": 1 * (time < 365)})
+    errors = []
+    for horizon in (365.0, 3650.0):
+        study = fedcox.Study(
+            outcome={"time": "t", "event": "e"},
+            covariates={"x": {"type": "number", "min": -1.0, "max": 1.0}},
+            grid={"width": 73.0, "horizon": horizon},
+            privacy={"noise": {"epsilon": 500.0, "patients": 3000, "events": 2000}},
+        )
+        fitted = fedcox.fit(study, InProcess.from_frame(study, frame))
+        assert fitted.guarantee is not None
+        assert fitted.guarantee.price is not None
+        errors.append(fitted.summary["se(coef)"].iloc[0] / fitted.guarantee.price)
+    assert errors[1] == pytest.approx(errors[0], rel=0.03)
+
+
+class Shrinking(InProcess):
+    """A federation that loses a center after so many questions."""
+
+    def __init__(self, centers: Sequence[Center], after: int) -> None:
+        super().__init__(centers)
+        self._left = after
+
+    def ask(self, query: Any) -> Any:
+        self._left -= 1
+        if self._left == 0:
+            kept = InProcess(list(self.centers)[1:])
+            self.centers, self.names = kept.centers, kept.names
+            self._wards = kept._wards
+        return super().ask(query)
+
+
+@pytest.mark.parametrize("after", [2, 4, 11])
+def test_without_a_center_that_was_lost_on_the_way_there_are_no_intervals(after: int) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, 1500)
+    time = rng.exponential(300 * np.exp(-0.5 * x))
+    frame = pd.DataFrame({"x": x, "t": np.minimum(time, 365), "e": 1 * (time < 365)})
+    frame["center"] = np.arange(1500) % 5
+    study = fedcox.Study(
+        outcome={"time": "t", "event": "e"},
+        covariates={"x": {"type": "number", "min": -1.0, "max": 1.0}},
+        grid={"horizon": 365.0},
+        privacy={"noise": {"epsilon": 200.0, "patients": 1500, "events": 1000}},
+    )
+
+    def centers() -> Sequence[Center]:
+        return with_noise(study, InProcess.from_frame(study, frame, "center")).centers
+
+    lost = fit_noised(study, Shrinking(centers(), after))
+    assert not lost.inferred
+    assert any("lost on the way" in note.text for note in lost.notices)
+    assert fit_noised(study, Shrinking(centers(), 99)).inferred

@@ -26,6 +26,8 @@ from fedcox.federation.center import Center
 from fedcox.privacy.policy import Policy
 from fedcox.survival.cohort import Cohort
 
+#: The fewest centers of a secure sum.
+_FEWEST_MASKED = 3
 #: Questions of the agreement on a grid whose replies are times of single patients.
 _PATIENT_LEVEL = ("longest follow-up", "last interval", "distinct event times")
 
@@ -54,7 +56,7 @@ def policy_faults(
 ) -> list[str]:
     """What one hospital's policy refuses of a study, as far as its own file tells."""
     private = study.privacy.noised
-    epsilon, delta = spending(study, centers or 1) if private else (math.inf, None)
+    epsilon, delta = _spending(study, centers) if private else (math.inf, None)
     return policy.faults(
         columns=[covariate.name for covariate in study.covariates],
         questions=_questions(study),
@@ -70,6 +72,15 @@ def policy_faults(
         epsilon=epsilon,
         delta=delta,
     )
+
+
+def _spending(study: Study, centers: int | None) -> tuple[float, float]:
+    """Where each center adds all of the noise, a price costs more with every one of them."""
+    noise = study.privacy.noise
+    unknown = centers is None and not study.privacy.secure_sums
+    if noise is not None and noise.epsilon is None and unknown:
+        return 0.0, noise.delta
+    return spending(study, centers or _FEWEST_MASKED)
 
 
 def _parameters(study: Study, cohort: Cohort) -> int:

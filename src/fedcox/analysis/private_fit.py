@@ -19,6 +19,7 @@ from fedcox.analysis.fitted import (
     Guarantee,
     Notice,
 )
+from fedcox.analysis.noised_fit import spending
 from fedcox.analysis.notices import lost_centers
 from fedcox.analysis.private_notices import large_delta, much_noise
 from fedcox.analysis.public_scale import public_setting
@@ -58,7 +59,7 @@ def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InP
     What a budget allows in all is the word of the center's own policy.
     """
     faults, centers = [], []
-    private = differential(study)
+    allowed, delta = spending(study, len(federation.centers))
     for center in federation.centers:
         limits = None if center.gate is None else center.gate.policy.differential_privacy
         if limits is None or limits.epsilon is None or limits.delta is None:
@@ -75,10 +76,10 @@ def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InP
         )
         try:
             # All are looked at before the first pays: a refused study must cost nobody.
-            budget.check(epsilon=private.epsilon, delta=private.delta)
+            budget.check(epsilon=allowed, delta=delta)
         except BudgetError as error:
             faults.append(f"{center.name}: {error.subject} {error.faults[0]}")
-        noise = NoisedReplies(_digest(study), private.delta, budget)
+        noise = NoisedReplies(_digest(study), delta, budget, most=allowed)
         centers.append(replace(center, noise=noise))
     if faults:
         raise BudgetError("The centers' privacy budgets do not cover this study.", faults)

@@ -257,9 +257,9 @@ class Noise(Table):
     nobody says: public numbers.
     """
 
-    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    epsilon: Annotated[float, Field(gt=0, le=1e9)] | None = None
     price: Annotated[float, Field(gt=0, le=1)] | None = None
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    delta: Annotated[float, Field(ge=1e-15, le=0.1)] = 1e-5
     patients: AtLeastOne = Field(
         description="about how many patients take part, a public number"
     )

@@ -136,7 +136,7 @@ def fit_shown(
         if budget is not None:
             federation = _with_budgets(plan, federation, budget)
     told = tuple(Notice(warning.category.__name__, str(warning.message)) for warning in caught)
-    if plan.privacy.differential is not None:
+    if plan.privacy.noised:
         told = ()  # that anybody was left out may be about one patient: `check` tells it
     with warnings.catch_warnings(), watching(plan) as watch:
         warnings.simplefilter("ignore", FedcoxWarning)  # they come back in `notices`
@@ -147,10 +147,10 @@ def fit_shown(
 def _with_budgets(plan: Study, federation: InProcess, folder: Path) -> InProcess:
     from fedcox.errors import InputError
 
-    if plan.privacy.differential is None:
+    if not plan.privacy.noised:
         raise InputError(
             "A privacy budget is for studies under differential privacy.",
-            ["Leave --budget out, or give the study a table [privacy.differential]."],
+            ["Leave --budget out, or give the study a table [privacy.noise]."],
         )
     from fedcox.analysis.private_fit import with_budgets
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fedcox.analysis.fit import fit
+from fedcox.analysis.noised_fit import spending
 from fedcox.analysis.notices import absent_centers
 from fedcox.analysis.study import Study
 from fedcox.deployment.invitation import Joined, Waiting, identities, invite
@@ -77,6 +78,10 @@ def _conducted(
 ) -> FittedStudy:
     study = Study.read(run.study)
     _check_batches(study)
+    if study.privacy.noised:
+        spending(
+            study, len(centers)
+        )  # a price that cannot be had is told before anybody is asked
     board = _switchboard(run, study, line, centers)
     board.ping(pings)
     known = identities(run, board) if study.privacy.secure_sums else {}

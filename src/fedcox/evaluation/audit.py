@@ -160,6 +160,11 @@ def audit(
 
 def _check_grouped(study: Study) -> None:
     link = study.model.link
+    if study.privacy.noise is not None:
+        raise InputError(
+            "The attacks are written for grouped time, noise with intervals for exact time.",
+            ["Leave [privacy.noise] out, and name a grouped link, to audit the patients."],
+        )
     if not LINKS[link].grouped:
         raise InputError(
             f'The attacks are written for grouped time, and this study has link = "{link}".',

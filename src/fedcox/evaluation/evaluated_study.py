@@ -15,7 +15,7 @@ def check_open(study: Study) -> None:
         raise InputError(
             "This study is under differential privacy, and an evaluation adds no noise.",
             [
-                "Leave [privacy.differential] out and name another solver to evaluate without; "
+                "Leave noise out of [privacy] to evaluate without; "
                 "`fedcox reproduce privacy` compares fits under noise on simulated patients."
             ],
         )

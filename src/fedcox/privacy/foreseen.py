@@ -138,7 +138,7 @@ def too_little_noise(
         if limits.required:
             yield (
                 "[differential_privacy] required: this study adds no noise. Set epsilon and "
-                "delta in the study's [privacy.differential]."
+                "delta in the study's [privacy.noise]."
             )
         return
     for key, asked in (("epsilon", epsilon), ("delta", delta)):

@@ -34,10 +34,10 @@ def broken(policy: Policy, request: Request, known: Known, past: Past) -> Iterat
     """Every broken limit."""
     yield from foreseen.refused_questions(policy, [request.query])
     yield from _who_sees(policy, request)
-    yield from _size(policy, request)
     yield from _rounds(policy, request, past)
     if covered_by_noise(policy, request):
         return
+    yield from _size(policy, request)
     too_fine = [
         *_batch(policy, request),
         *_groups(policy, request, known, past),

@@ -119,10 +119,13 @@ class Policy(Table):
         intervals are merged to. A study without noise has an infinite `epsilon`. What is None
         is not known yet and not looked at.
         """
+        # Under noise a refusal of too few patients would tell that there are too few.
+        noise = self.differential_privacy.epsilon is not None
+        covered = noise and epsilon not in (None, math.inf)
         found = [
             *foreseen.refused_columns(self, columns),
             *foreseen.refused_questions(self, questions),
-            *foreseen.too_few(self, patients, events),
+            *([] if covered else foreseen.too_few(self, patients, events)),
             *foreseen.too_little_noise(self, epsilon, delta),
             *foreseen.too_many_rounds(self, rounds),
         ]
@@ -137,7 +140,7 @@ class Policy(Table):
             found += foreseen.too_few_centers(self, centers)
         if patients:
             found += foreseen.too_many_parameters(self, design, patients)
-        if epsilon in (None, math.inf):  # with noise there are no standard errors
+        if epsilon in (None, math.inf):
             found += foreseen.small_parts(self, masked=secure_sums, group=smallest_group)
             found += foreseen.blocks_out_of_reach(
                 self, masked=secure_sums, smallest_group=smallest_group

@@ -13,8 +13,8 @@ _NEARLY_SURE = 0.95
 _LARGEST = 700.0  # the exponential of more is beyond all numbers
 
 NO_INFERENCE = (
-    "Noise was added to every sum. The usual formulas know sampling error alone: standard "
-    "errors and intervals from them would be too narrow, and p-values too small. An exact "
+    "Noise was added to every sum, and how much of these results it is cannot be told: "
+    "standard errors and intervals would be too narrow, and p-values too small. An exact "
     "concordance, or exact counts of patients or events, would break the promise. So none of "
     "these is given."
 )

@@ -75,6 +75,8 @@ _LEAST = 0.05
 #: An answer needs: information beyond its own noise by this factor, less noise than so many
 #: sampling errors, a last score no larger than so many times what is due.
 _CLEAR, _NOISY, _LARGE = 2.0, 1.5, 4.0
+#: Of a single piece there is no drift.
+_LEAST_SLANT = 1e-6
 #: What is left of a score where there is next to no noise, as a mean square.
 _RESIDUAL = 1e-3
 
@@ -160,6 +162,10 @@ class PrivateNewton:
         return self.centers / (self.parts or 1)
 
     @property
+    def _most_added(self) -> float:
+        return self.added if self.parts is None else 2.0
+
+    @property
     def products(self) -> float:
         """The share of squares and products."""
         wanted = self._unsure(1.0) ** 2 / _UNSURE**2
@@ -176,12 +182,16 @@ class PrivateNewton:
 
     @property
     def expected_noise(self) -> float:
-        """Of the estimate, in sampling errors: from public numbers alone."""
+        """Of the estimate, in sampling errors: from public numbers alone.
+
+        Under masks of however many centers, so that a price has one epsilon: more than half
+        of them add their parts at least, so that noise is in a sum twice at most.
+        """
         bound = score_bound(_JUMP, _WATCH) * math.sqrt(
             (self.pieces_wanted + self.columns) / self.events
         )
         used = float(self.scores[_FAR:].sum())
-        return bound * self.multiplier * math.sqrt(self.added / used)
+        return bound * self.multiplier * math.sqrt(self._most_added / used)
 
     @property
     def expects_information(self) -> bool:
@@ -191,7 +201,7 @@ class PrivateNewton:
     def _unsure(self, share: float) -> float:
         """How far off the information is by noise, in parts of the usual information."""
         bound = event_bound(_cap(self.columns))
-        noise = bound * self.multiplier * math.sqrt(self.added / share) / self.events
+        noise = bound * self.multiplier * math.sqrt(self._most_added / share) / self.events
         return _spread_of(noise, self.columns)
 
     def solve(
@@ -204,6 +214,7 @@ class PrivateNewton:
         watch: Watcher = lambda step: None,
     ) -> PrivateSolution:
         """Ask for every sum, one round each. Pieces are cut from the cells, or are they."""
+        begun = federation.names
         table = self._life_table(federation, cells, _alike(scale), cut=cut)
         scaling = self._scaling(federation, scale, table.patients)
         active = np.ones(table.pieces.intervals, dtype=np.bool_)
@@ -213,7 +224,7 @@ class PrivateNewton:
         for share in self.scores:
             ascent.ask(federation, float(share), int(np.sum(share == self.scores)))
             watch(Step(math.nan, None))
-        return ascent.solution(table.patients, clear=clear)
+        return ascent.solution(table.patients, clear=clear, whole=begun == federation.names)
 
     # One sum.
 
@@ -252,6 +263,7 @@ class PrivateNewton:
         pieces = cells.joined(kept)
         own = np.add.reduceat(events, kept[:-1])
         own = np.maximum(own, 0.3 * total / pieces.intervals)
+        own *= total / own.sum()  # no events are made up: the information is that of the total
         gone = without + happened
         reached = patients - np.cumsum(gone)[:-1]
         lived = (reached - 0.5 * gone[1:]) * cells.widths
@@ -290,7 +302,7 @@ class PrivateNewton:
         noise /= counted
         center = products.square[0, 1:] / counted
         square = products.square[1:, 1:] / counted - np.outer(center, center)
-        slant = float(events @ heights**2) / total
+        slant = max(float(events @ heights**2) / total, _LEAST_SLANT)
         drift = products.by_height / counted / slant
         length = float(drift @ drift)
         # Noise alone makes a drift of this length; what is beyond it is real.
@@ -358,12 +370,14 @@ class _Ascent:
             together = weights @ targets
         return together, weights
 
-    def solution(self, patients: float, *, clear: bool) -> PrivateSolution:
+    def solution(self, patients: float, *, clear: bool, whole: bool) -> PrivateSolution:
         together, weights = self._together()
         noises = np.array(self._noises)
         noise = float(np.linalg.norm(weights * noises))
         due = noises[-1] ** 2 + 1.0 / float(np.sum(noises[:-1] ** -2.0)) + _RESIDUAL
         faults = []
+        if not whole:
+            faults.append("a center was lost on the way, and sums are over other patients")
         if not clear:
             faults.append("the information of some covariate is lost in its noise")
         if noise > _NOISY:
