@@ -186,7 +186,7 @@ class _Cells:
         reached[0] = counts.patients
         return tuple(
             RiskRow(float(bounds[k]), int(reached[k]), int(happened[k]))
-            for k in np.searchsorted(bounds, times * (1.0 - 1e-9)).tolist()
+            for k in np.unique(np.searchsorted(bounds, times * (1.0 - 1e-9))).tolist()
         )
 
 

@@ -212,7 +212,7 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
             "is zero.",
         )
     yield from _tied(agreement)
-    yield from _crowded(agreement)
+    yield from _crowded(plan, agreement)
     yield from _one_piece(agreement)
     yield from _late(agreement)
 
@@ -243,10 +243,12 @@ def _tied(agreement: Agreement) -> Iterator[Notice]:
         )
 
 
-def _crowded(agreement: Agreement) -> Iterator[Notice]:
+def _crowded(plan: Plan, agreement: Agreement) -> Iterator[Notice]:
     """Events on few times, as if these were recorded in longer units than is taken."""
     counts, grid = agreement.counts, agreement.grid
-    if not isinstance(grid, Pieces) or counts.events.sum() < _ENOUGH_EVENTS:
+    if plan.resolution is not None or not isinstance(grid, Pieces):
+        return
+    if counts.events.sum() < _ENOUGH_EVENTS:
         return
     if agreement.occupied < _FEW_OCCUPIED:
         taken = "exact" if grid.unit is None else f"recorded in units of {grid.unit:g}"

@@ -124,9 +124,15 @@ def cut_by_events(events: FloatArray, *, most: int, least: int = 1) -> IntArray:
 def occupied(events: FloatArray, widths: FloatArray) -> float:
     """How many cells have events, over how many would if events came one by one.
 
-    Far below one where times are recorded in longer units than the cells are wide.
+    Far below one where times are recorded in longer units than the cells are wide. One where
+    there are too few cells between the first event and the last to tell.
     """
-    near = np.ones(min(_NEIGHBOURS, events.size))
+    happened = np.flatnonzero(events)
+    if happened.size == 0 or happened[-1] - happened[0] < 3 * _NEIGHBOURS:
+        return 1.0
+    between = slice(happened[0], happened[-1] + 1)
+    events, widths = events[between], widths[between]
+    near = np.ones(_NEIGHBOURS)
     density = np.convolve(events, near, "same") / np.convolve(widths, near, "same")
     return float(np.count_nonzero(events) / -np.expm1(-density * widths).sum())
 
