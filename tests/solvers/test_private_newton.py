@@ -17,7 +17,6 @@ import fedcox
 import fedcox.solvers.private_newton as module
 from benchmarks.noise import DELTA, clinic, exact, noised
 from fedcox.analysis.noised_fit import fit_noised, public_scale
-from fedcox.analysis.noised_fit import noised as with_noise
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.errors import BudgetError
@@ -266,7 +265,7 @@ def test_one_piece_of_time_is_enough() -> None:
             grid=grid,
             privacy={"noise": {"epsilon": 50.0, "patients": 2000, "events": 1200}},
         )
-        fitted = fedcox.fit(study, InProcess.from_frame(study, frame))
+        fitted = noised(study, frame, (7, 1))
         assert fitted.inferred
         assert fitted.intervals == 1
         assert fitted.summary["coef"].to_numpy() == pytest.approx([0.5, 0.4], abs=0.25)
@@ -285,7 +284,7 @@ def test_pieces_without_events_make_no_standard_error_smaller() -> None:
             grid={"width": 73.0, "horizon": horizon},
             privacy={"noise": {"epsilon": 500.0, "patients": 3000, "events": 2000}},
         )
-        fitted = fedcox.fit(study, InProcess.from_frame(study, frame))
+        fitted = noised(study, frame, (7, 1))
         assert fitted.guarantee is not None
         assert fitted.guarantee.price is not None
         errors.append(fitted.summary["se(coef)"].iloc[0] / fitted.guarantee.price)
@@ -323,7 +322,16 @@ def test_without_a_center_that_was_lost_on_the_way_there_are_no_intervals(after:
     )
 
     def centers() -> Sequence[Center]:
-        return with_noise(study, InProcess.from_frame(study, frame, "center")).centers
+        federation = InProcess.from_frame(study, frame, "center")
+        return [
+            replace(
+                center,
+                noise=NoisedReplies(
+                    "study", 1e-5, randomness=SeededRandomnessForSimulations(place)
+                ),
+            )
+            for place, center in enumerate(federation.centers)
+        ]
 
     lost = fit_noised(study, Shrinking(centers(), after))
     assert not lost.inferred

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
 
 from fedcox.federation.queries.bounded_sums import (
     AbstractBoundedSum,
@@ -77,6 +78,8 @@ _LEAST = 0.05
 _CLEAR, _NOISY, _LARGE = 2.0, 1.5, 4.0
 #: Of a single piece there is no drift.
 _LEAST_SLANT = 1e-6
+#: How often the last score may be too large by chance.
+_CHANCE = 1e-4
 #: What is left of a score where there is next to no noise, as a mean square.
 _RESIDUAL = 1e-3
 
@@ -382,7 +385,9 @@ class _Ascent:
             faults.append("the information of some covariate is lost in its noise")
         if noise > _NOISY:
             faults.append("the noise is larger than the sampling error")
-        if not self._last <= _LARGE * due:
+        # Of few numbers the mean square may be large by chance alone.
+        by_chance = 1.3 * float(chdtri(together.size, _CHANCE)) / together.size
+        if not self._last <= max(_LARGE, by_chance) * due:
             faults.append("the last score is too far from zero")
         pieces = self._setting.intervals
         return PrivateSolution(
