@@ -192,10 +192,8 @@ def fit(
     `notices` and as Python warnings of the same names. A study with secure sums gets them from
     centers in this process too. One under differential privacy has no inference.
     """
-    if study.privacy.noise is not None:
+    if study.privacy.noised:
         return _fit_noised(study, federation, watch)
-    if study.privacy.differential is not None:
-        return _fit_private(study, federation, watch)
     if study.privacy.secure_sums and isinstance(federation, InProcess):
         federation = _masked(study, federation)
     found = estimate(Plan.of(study), federation, watch)
@@ -252,6 +250,7 @@ def fit(
 
 def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedStudy:
     from fedcox.analysis.noised_fit import fit_noised, noised
+    from fedcox.analysis.private_fit import fit_private
 
     if isinstance(federation, InProcess):
         federation = noised(study, federation)
@@ -259,21 +258,8 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
             from fedcox.engines.masked import Masked
 
             federation = Masked.around(federation, study=study.name)
-    fitted = fit_noised(study, federation, watch)
-    _warn(fitted.notices)
-    return fitted
-
-
-def _fit_private(study: Study, federation: Federation, watch: Watcher) -> FittedStudy:
-    from fedcox.analysis.private_fit import fit_private, noised
-
-    if isinstance(federation, InProcess):
-        federation = noised(study, federation)
-        if study.privacy.secure_sums:
-            from fedcox.engines.masked import Masked
-
-            federation = Masked.around(federation, study=study.name)
-    fitted = fit_private(study, federation, watch)
+    fit_it = fit_private if study.privacy.noise is None else fit_noised
+    fitted = fit_it(study, federation, watch)
     _warn(fitted.notices)
     return fitted
 

@@ -116,7 +116,8 @@ def fit_noised(
 
 def noised(study: Study, federation: InProcess) -> InProcess:
     """The same centers, each with a way to add noise; those that have one keep it."""
-    digest, delta = sha256(study.to_toml().encode()).hexdigest(), noise_of(study).delta
+    digest = sha256(study.to_toml().encode()).hexdigest()
+    _, delta = spending(study, len(federation.centers))
     centers = [
         center
         if center.noise is not None

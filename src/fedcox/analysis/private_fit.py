@@ -42,17 +42,6 @@ from fedcox.survival.cohort import FloatArray
 from fedcox.survival.time_grid import Pieces
 
 
-def noised(study: Study, federation: InProcess) -> InProcess:
-    """The same centers, each with a way to add noise; those that have one keep it."""
-    centers = [
-        center
-        if center.noise is not None
-        else replace(center, noise=NoisedReplies(_digest(study), differential(study).delta))
-        for center in federation.centers
-    ]
-    return InProcess(centers)
-
-
 def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InProcess:
     """The same centers, each with the budget of its patients in a file of this folder.
 

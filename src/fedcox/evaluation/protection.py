@@ -7,8 +7,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from fedcox.analysis.noised_fit import noised
 from fedcox.analysis.plan import Plan
-from fedcox.analysis.private_fit import noised
 from fedcox.analysis.replay import Replay
 from fedcox.analysis.study import Study
 from fedcox.analysis.study_tables import Differential, NewtonSolver, Privacy, PrivateSolver
