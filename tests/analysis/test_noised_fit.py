@@ -324,8 +324,7 @@ PRIVATE = {"method": "private", "patients": 2400}
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"privacy": under(epsilon=1.0, price=0.1)}, "either epsilon or price is needed"),
-        ({"privacy": under()}, "either epsilon or price is needed"),
+        ({"privacy": under(epsilon=1.0, price=0.1)}, "epsilon and price are given"),
         ({"privacy": under(epsilon=0.0)}, r"epsilon: found 0; a number above 0"),
         ({"privacy": under(price=1.5)}, r"price: found 1.5; a number of at most 1"),
         (
@@ -374,7 +373,10 @@ def test_a_study_that_cannot_be_fitted_under_noise_says_why(
 
 def test_every_broken_rule_is_told_at_once() -> None:
     changed = tables(
-        privacy=under(events=9999), grid={}, model={"ridge": 1.0}, covariates=["x0", "x1"]
+        privacy=under(price=0.1, epsilon=1.0, events=9999),
+        grid={},
+        model={"ridge": 1.0},
+        covariates=["x0", "x1"],
     )
     with pytest.raises(StudyError) as refused:
         Study(**changed)

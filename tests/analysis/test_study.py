@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcox.analysis.study import Study
+from fedcox.analysis.study_tables import Noise
 from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
 from fedcox.errors import StudyError
 
@@ -136,7 +137,6 @@ def test_defaults_are_the_documented_ones() -> None:
             "missing": "refuse",
         },
         "solver": {"method": "newton", "tolerance": 1e-14, "max_rounds": 50},
-        "privacy": {"secure_sums": False},
     }
 
 
@@ -469,3 +469,66 @@ def test_what_is_no_study_file_is_refused(tmp_path: Path) -> None:
 def test_reading_a_study_does_not_wait_for_pandas() -> None:
     program = "import sys, fedcox.analysis.study; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+NOISED: dict[str, Any] = {
+    "outcome": {"time": "days", "event": "died"},
+    "covariates": {"age": {"type": "number", "min": 18.0, "max": 100.0}},
+    "grid": {"horizon": 1800.0},
+    "privacy": {"noise": {"patients": 1500}},
+}
+
+
+def test_between_hospitals_sums_are_secure_and_noised_at_a_price_of_a_twentieth() -> None:
+    found = Study(**NOISED).between_hospitals(3)
+    assert found.privacy.secure_sums
+    assert isinstance(found.privacy.noise, Noise)
+    assert found.privacy.noise.price == 0.05
+    assert found.between_hospitals(3) is found
+    assert Study.parse(found.source) == found
+
+
+def test_in_one_process_a_study_without_a_word_on_protection_is_plain() -> None:
+    privacy = Study(**SHORT).privacy
+    assert not privacy.secure_sums
+    assert not privacy.noised
+
+
+def test_a_study_that_says_so_goes_without_noise_or_without_masks() -> None:
+    exact = Study(**{**NOISED, "privacy": {"noise": "none"}}).between_hospitals(3)
+    assert exact.privacy.secure_sums
+    assert not exact.privacy.noised
+    alone = {**NOISED, "privacy": {"secure_sums": False, "noise": {"patients": 1500}}}
+    two = Study(**alone).between_hospitals(2)
+    assert two.privacy.secure_sums is False
+    assert two.source == Study(**alone).source
+
+
+def test_without_a_word_on_noise_all_that_it_needs_is_told_before_hospitals_are_asked() -> None:
+    tables = {**NOISED, "covariates": ["age"], "grid": {}, "privacy": {}}
+    with pytest.raises(StudyError) as refused:
+        Study(**tables).between_hospitals(3)
+    told = "\n".join(refused.value.faults)
+    for words in (
+        "[privacy.noise] patients:",
+        "[grid] horizon: needed",
+        "[covariates] age: min and max are needed",
+        'Or [privacy] noise = "none"',
+    ):
+        assert words in told
+
+
+@pytest.mark.parametrize("link", ["logit", "cloglog"])
+def test_noise_is_refused_to_a_grouped_link_by_its_name(link: str) -> None:
+    tables = {**NOISED, "model": {"link": link}, "grid": {"width": 30.0, "horizon": 1800.0}}
+    with pytest.raises(StudyError, match=f'"{link}" is not fitted under noise'):
+        Study(**tables)
+
+
+def test_two_hospitals_are_sent_to_noise_alone() -> None:
+    with pytest.raises(StudyError, match="secure_sums = false, and each adds its own"):
+        Study(**NOISED).between_hospitals(2)
+
+
+def test_noise_is_a_table_or_the_word_none() -> None:
+    assert 'noise: found "no"; "none" is needed' in the_fault(privacy={"noise": "no"})

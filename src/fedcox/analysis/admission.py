@@ -18,6 +18,7 @@ from fedcox.analysis.study_tables import (
     FedavgSolver,
     LbfgsSolver,
     NewtonSolver,
+    Noise,
     PrivateSolver,
 )
 from fedcox.engines.in_process import InProcess
@@ -67,7 +68,7 @@ def policy_faults(
         design=0 if private else len(study.schema.encoded_names),
         parameters=_parameters(study, cohort),
         centers=centers,
-        secure_sums=study.privacy.secure_sums,
+        secure_sums=bool(study.privacy.secure_sums),
         smallest_group=study.privacy.group,
         epsilon=epsilon,
         delta=delta,
@@ -78,7 +79,7 @@ def _spending(study: Study, centers: int | None) -> tuple[float, float]:
     """Where each center adds all of the noise, a price costs more with every one of them."""
     noise = study.privacy.noise
     unknown = centers is None and not study.privacy.secure_sums
-    if noise is not None and noise.epsilon is None and unknown:
+    if isinstance(noise, Noise) and noise.epsilon is None and unknown:
         return 0.0, noise.delta
     return spending(study, centers or _FEWEST_MASKED)
 
@@ -103,7 +104,7 @@ def _parameters(study: Study, cohort: Cohort) -> int:
 def _questions(study: Study) -> list[str]:
     """What the study's solver is sure to ask, by the names that policies use."""
     solver = study.solver
-    if study.privacy.noise is not None:
+    if isinstance(study.privacy.noise, Noise):
         return list(asked_by(study))
     if isinstance(solver, PrivateSolver):
         sampled = " of a sample" if solver.sampling_rate < 1 else ""

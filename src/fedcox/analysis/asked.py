@@ -14,6 +14,7 @@ from fedcox.analysis.study_tables import (
     FedavgSolver,
     LbfgsSolver,
     NewtonSolver,
+    Noise,
     PrivateSolver,
 )
 from fedcox.survival.link import LINKS
@@ -69,7 +70,7 @@ _PARTS = (" of a batch of cells", " of a batch", " of a sample", " of held-out p
 
 def asked_by(study: Study) -> dict[str, str]:
     """Every question the study may ask, in about the order in which it does."""
-    if study.privacy.noise is not None:
+    if isinstance(study.privacy.noise, Noise):
         return {name: question_words(name) for name in NOISED}
     return {name: question_words(name) for name in (*_agreement(study), *_solver(study))}
 

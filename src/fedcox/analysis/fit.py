@@ -258,7 +258,7 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
             from fedcox.engines.masked import Masked
 
             federation = Masked.around(federation, study=study.name)
-    fit_it = fit_private if study.privacy.noise is None else fit_noised
+    fit_it = fit_private if study.privacy.differential is not None else fit_noised
     fitted = fit_it(study, federation, watch)
     _warn(fitted.notices)
     return fitted

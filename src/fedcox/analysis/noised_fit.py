@@ -129,8 +129,8 @@ def noised(study: Study, federation: InProcess) -> InProcess:
 
 def noise_of(study: Study) -> Noise:
     """The study's table; whoever calls knows that there is one."""
-    if study.privacy.noise is None:
-        raise ValueError("This study has no [privacy.noise].")
+    if not isinstance(study.privacy.noise, Noise):
+        raise TypeError("This study has no [privacy.noise].")
     return study.privacy.noise
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedcox.analysis import atomic_folder
 from fedcox.analysis.study import Study
-from fedcox.data.synthetic import STAGES, SimulatedTable
+from fedcox.data.synthetic import HIGHEST_MARKER, STAGES, SimulatedTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ def clinical_study() -> Study:
             "age": {"type": "number", "min": 0, "max": 120},
             "sex": {"type": "category", "levels": ["female", "male"], "reference": "female"},
             "stage": {"type": "category", "levels": list(STAGES), "reference": "I"},
-            "marker": {"type": "number", "min": 0},
+            "marker": {"type": "number", "min": 0, "max": HIGHEST_MARKER},
         },
         grid={"horizon": 1800},
     )

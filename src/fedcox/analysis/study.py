@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
 from fedcox.analysis.study_faults import sentences
-from fedcox.analysis.study_rules import broken_rules
+from fedcox.analysis.study_rules import broken_rules, masked_faults, missing_for_noise
 from fedcox.analysis.study_tables import (
     About,
     Attendance,
@@ -117,10 +117,30 @@ class Study(Table):
             zero_times=outcome.zero_times,
         )
 
+    def between_hospitals(self, centers: int) -> Study:
+        """The study as so many hospitals are asked for it: no word on protection is left out.
+
+        Sums are secure unless the study says otherwise, with the noise that it names. A study
+        without a word on noise is refused, since noise needs public numbers.
+        """
+        privacy = self.privacy
+        masked = privacy.secure_sums is not False
+        faults = masked_faults(centers) if masked else []
+        tables = self.to_dict()
+        if privacy.noise is None and not privacy.noised:
+            faults += missing_for_noise(tables)
+        if faults:
+            raise StudyError("This study cannot be run between these hospitals.", faults)
+        if privacy.secure_sums is not None:
+            return self
+        return Study.from_dict(
+            {**tables, "privacy": {**tables.get("privacy", {}), "secure_sums": masked}}
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The tables of the study file, defaults filled in, ready for JSON."""
         tables = self.model_dump(mode="json", exclude_none=True)
-        for name in ("grid", "attendance"):
+        for name in ("grid", "privacy", "attendance"):
             if not tables[name]:
                 del tables[name]
         coding = {"censored_value": self.schema.censored_value}

@@ -65,8 +65,14 @@ def sentences(error: ValidationError, tables: Mapping[str, Any]) -> list[str]:
     names = _covariate_names(tables.get("covariates"))
     found: dict[str, None] = {}  # a set that keeps the order
     for details in error.errors(include_url=False, include_context=True):
+        details["loc"] = _without_kind_of_noise(details["loc"])
         found[_sentence(details, names)] = None
     return list(found)
+
+
+def _without_kind_of_noise(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Noise is a table or a word; which of them was read is of no interest to anybody."""
+    return (*location[:2], *location[3:]) if location[:2] == ("privacy", "noise") else location
 
 
 def _covariate_names(covariates: Any) -> list[str]:

@@ -178,13 +178,36 @@ def _noise(tables: Mapping[str, Any]) -> Iterator[str]:
         return
     if privacy.get("differential") is not None:
         yield "[privacy.noise]: goes without [privacy.differential]; give one of them."
-    if (noise.get("epsilon") is None) == (noise.get("price") is None):
-        yield "[privacy.noise]: either epsilon or price is needed; the other follows."
+    if noise.get("epsilon") is not None and noise.get("price") is not None:
+        yield "[privacy.noise]: epsilon and price are given; one follows from the other."
     patients, events = noise.get("patients"), noise.get("events")
     if isinstance(patients, int) and isinstance(events, int) and events > patients:
         yield f"[privacy.noise] events: {events} are more than the {patients} patients."
     yield from _bounded_model(tables)
     yield from _known_ranges(tables)
+
+
+def missing_for_noise(tables: Mapping[str, Any]) -> list[str]:
+    """What a study without noise would have to name for it, a sentence each."""
+    privacy = dict(_table(tables, "privacy") or {}) | {"noise": {"patients": 1}}
+    return [
+        "[privacy.noise] patients: about how many patients take part in all centers, a public "
+        "number; noise then adds about 5 % to the standard errors.",
+        *_noise({**tables, "privacy": privacy}),
+        'Or [privacy] noise = "none": exact sums, from which patients may be computed. They '
+        "leave a hospital only where its own policy says exact_sums = true.",
+    ]
+
+
+def masked_faults(centers: int) -> list[str]:
+    """Why so few centers have no secure sums."""
+    if centers >= _FEWEST_MASKED:
+        return []
+    return [
+        f"[privacy] secure_sums: {centers} centers are too few: of two each would learn the "
+        "other's numbers. Two hospitals may use noise alone: secure_sums = false, and each "
+        "adds its own."
+    ]
 
 
 def _bounded_model(tables: Mapping[str, Any]) -> Iterator[str]:

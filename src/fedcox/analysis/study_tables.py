@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from fedcox.data.schema import CategoryColumn, MissingRule, NumberColumn, ZeroTimeRule
 from fedcox.federation.compression import CompressionName
@@ -248,13 +248,17 @@ class Differential(Table):
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
 
 
+#: Of noise, where a study says neither this nor an epsilon.
+USUAL_PRICE = 0.05
+
+
 class Noise(Table):
     """`[privacy.noise]`: noise on every sum, and standard errors that know it.
 
     Either the `epsilon` that all sums of the study spend, or the `price`: by what part noise
-    may make standard errors larger, so that epsilon follows. `patients` is about how many take
-    part in all centers and `events` about how many of them have the event, half of them if
-    nobody says: public numbers.
+    may make standard errors larger, so that epsilon follows; a twentieth if nobody says.
+    `patients` is about how many take part in all centers and `events` about how many of them
+    have the event, half of them if nobody says: public numbers.
     """
 
     epsilon: Annotated[float, Field(gt=0, le=1e9)] | None = None
@@ -270,21 +274,44 @@ class Noise(Table):
         return max(1, self.patients // 2) if self.events is None else self.events
 
 
+def _with_price(noise: object) -> object:
+    """The usual price, where the table says neither what may be spent nor what it may cost."""
+    if isinstance(noise, Mapping) and not {"epsilon", "price"} & set(noise):
+        return {**noise, "price": USUAL_PRICE}
+    return noise
+
+
+def _table_or_word(noise: object) -> str:
+    return "word" if isinstance(noise, str) else "table"
+
+
+#: A table, or the word that there is none.
+GivenNoise = Annotated[
+    Annotated[
+        Annotated[Noise, Tag("table")] | Annotated[Literal["none"], Tag("word")],
+        Discriminator(_table_or_word),
+    ],
+    BeforeValidator(_with_price),
+]
+
+
 class Privacy(Table):
     """`[privacy]`: what the coordinator may see, and how few patients a part may describe.
 
     Without values of their own, `smallest_group` and `smallest_tail` are 10 under secure sums
     and do not matter otherwise. `longest` bounds follow-up where the grid has no horizon and
-    only sums are seen, 18262 days or fifty years without one of its own. `noise` is none, or
-    what `[privacy.noise]` says.
+    only sums are seen, 18262 days or fifty years without one of its own. `noise` is "none", or
+    what `[privacy.noise]` says. Without a word on `secure_sums` and `noise` a study is plain
+    and exact in one process, and both are asked for between hospitals
+    (`Study.between_hospitals`).
     """
 
-    secure_sums: bool = False
+    secure_sums: bool | None = None
     smallest_group: AtLeastZero | None = None
     smallest_tail: AtLeastZero | None = None
     longest: Positive | None = None
     differential: Differential | None = None
-    noise: Noise | None = None
+    noise: GivenNoise | None = None
 
     @property
     def group(self) -> int:
@@ -299,7 +326,7 @@ class Privacy(Table):
     @property
     def noised(self) -> bool:
         """Whether every sum leaves with noise."""
-        return self.noise is not None or self.differential is not None
+        return isinstance(self.noise, Noise) or self.differential is not None
 
     def _limit(self, given: int | None) -> int:
         default = PROTECTED if self.secure_sums else 0

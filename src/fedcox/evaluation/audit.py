@@ -160,7 +160,7 @@ def audit(
 
 def _check_grouped(study: Study) -> None:
     link = study.model.link
-    if study.privacy.noise is not None:
+    if study.privacy.noised and study.privacy.differential is None:
         raise InputError(
             "The attacks are written for grouped time, noise with intervals for exact time.",
             ["Leave [privacy.noise] out, and name a grouped link, to audit the patients."],

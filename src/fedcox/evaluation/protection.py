@@ -74,7 +74,7 @@ def protected(study: Study, protection: Protection) -> Study:
 
 def masked(study: Study, protection: Protection) -> bool:
     """Whether only sums over centers are seen."""
-    return protected(study, protection).privacy.secure_sums
+    return bool(protected(study, protection).privacy.secure_sums)
 
 
 def begin(
@@ -88,7 +88,7 @@ def begin(
     Where there are no limits, questions for experiments are answered too.
     """
     meant = protected(study, protection)
-    hidden, differential = meant.privacy.secure_sums, meant.privacy.differential
+    hidden, differential = bool(meant.privacy.secure_sums), meant.privacy.differential
     fresh = [
         replace(
             center,
