@@ -232,13 +232,14 @@ def test_a_price_is_what_noise_adds_to_the_standard_errors(price: float) -> None
     assert found.guarantee is not None
     # Under masks as if half the centers could be lost, so that somewhat less noise remains.
     assert 1.0 + 0.5 * price < (found.guarantee.price or 0.0) < 1.0 + 1.1 * price
-    epsilon, delta = spending(study, CENTERS)
-    assert (found.guarantee.epsilon, found.guarantee.delta) == (epsilon, delta)
+    agreed = spending(study, CENTERS)
+    assert (found.guarantee.epsilon, found.guarantee.delta) == (agreed.epsilon, agreed.delta)
+    assert found.guarantee.releases == agreed.sums
 
 
 def test_a_lower_price_costs_more_epsilon() -> None:
     spent = [
-        spending(Study(**tables(privacy=under(price=price))), CENTERS)[0]
+        spending(Study(**tables(privacy=under(price=price))), CENTERS).epsilon
         for price in (0.5, 0.2, 0.1, 0.05, 0.02)
     ]
     assert spent == sorted(spent)
@@ -248,7 +249,7 @@ def test_a_lower_price_costs_more_epsilon() -> None:
 def test_without_secure_sums_every_center_adds_noise_and_a_price_costs_more() -> None:
     apart = under(price=0.05) | {"secure_sums": False}
     spent = [
-        spending(Study(**tables(privacy=privacy)), CENTERS)[0]
+        spending(Study(**tables(privacy=privacy)), CENTERS).epsilon
         for privacy in (under(price=0.05), apart)
     ]
     assert spent[1] > 1.2 * spent[0]

@@ -311,12 +311,6 @@ def test_a_spent_epsilon_stays_spent(tmp_path: Path) -> None:
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == written
 
 
-def test_a_budget_needs_a_policy_that_says_how_much(tmp_path: Path) -> None:
-    with pytest.raises(BudgetError, match=r"no policy says how much") as refusal:
-        with_budgets(STUDY, InProcess.from_cohorts(COHORTS), tmp_path)
-    assert len(refusal.value.faults) == len(COHORTS)
-
-
 @pytest.mark.parametrize(
     ("changed", "told"),
     [

@@ -4,6 +4,7 @@ import json
 import math
 import multiprocessing
 import os
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,17 +13,22 @@ from hypothesis import strategies as st
 
 import fedcox.privacy.budget as budget_module
 from fedcox.errors import BudgetError, PolicyError
-from fedcox.privacy.budget import Budget, Reservation
+from fedcox.privacy.budget import Budget, Payment, Reservation
 
 DELTA = 1e-5
 
 
-def budget(folder: Path, epsilon: float = 1.0, delta: float = 1e-3) -> Budget:
-    return Budget(folder / "budget.jsonl", epsilon=epsilon, delta=delta)
+DAY = date(2026, 11, 19)
+
+
+def budget(
+    folder: Path, epsilon: float | None = 1.0, delta: float | None = 1e-3, day: date = DAY
+) -> Budget:
+    return Budget(folder / "budget.jsonl", epsilon=epsilon, delta=delta, today=lambda: day)
 
 
 def reserve(of: Budget, epsilon: float = 0.25, study: str = "a" * 64) -> Reservation:
-    return of.reserve(study, epsilon=epsilon, delta=DELTA, releases=3)
+    return of.reserve(study, name="lung", epsilon=epsilon, delta=DELTA, releases=3)
 
 
 def test_studies_add_up_until_nothing_is_left(tmp_path: Path) -> None:
@@ -35,6 +41,38 @@ def test_studies_add_up_until_nothing_is_left(tmp_path: Path) -> None:
         reserve(budget(tmp_path), 0.01)
     assert "1 of 1 is spent by 4 studies, this one asks for 0.01" in str(refused.value)
     assert budget(tmp_path).spent == spent, "a refused study costs nothing"
+
+
+def test_earlier_studies_are_told_by_name_and_day(tmp_path: Path) -> None:
+    reserve(budget(tmp_path), study="a" * 64)
+    later = budget(tmp_path, day=date(2027, 1, 2))
+    later.reserve("b" * 64, name="Brust – Ⅱ", epsilon=0.5, delta=1e-6, releases=11)
+    spent = budget(tmp_path).spent
+    assert spent.payments == (
+        Payment("a" * 64, "lung", "2026-11-19", 0.25, DELTA, 3),
+        Payment("b" * 64, "Brust – Ⅱ", "2027-01-02", 0.5, 1e-6, 11),
+    )
+    assert (spent.studies, spent.epsilon) == (2, 0.75)
+
+
+def test_without_a_limit_nothing_is_refused_and_all_is_counted(tmp_path: Path) -> None:
+    free = budget(tmp_path, epsilon=None, delta=None)
+    for _ in range(3):
+        reserve(free, 1000.0)
+    assert (free.spent.studies, free.spent.epsilon) == (3, 3000.0)
+    with pytest.raises(BudgetError, match="3000 of 1 is spent"):
+        reserve(budget(tmp_path), 0.1)  # a limit that is set later counts what was before
+
+
+def test_a_file_of_another_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    line = {"delta": 1e-5, "epsilon": 0.25, "previous": "0" * 64, "releases": 3}
+    text = json.dumps(line | {"study": "s", "version": 1}, sort_keys=True) + "\n"
+    (tmp_path / "budget.jsonl").write_text(text)
+    (tmp_path / "budget.jsonl.head").write_text(budget_module._hash(text) + "\n")
+    with pytest.raises(BudgetError, match="of another version") as refused:
+        reserve(budget(tmp_path))
+    assert "set the epsilon and delta of the policy lower" in str(refused.value)
+    assert (tmp_path / "budget.jsonl").read_text() == text
 
 
 def test_ten_tenths_are_a_whole(tmp_path: Path) -> None:
@@ -191,7 +229,7 @@ def test_half_a_line_that_a_crash_left_is_none(
 
 
 def test_a_named_right_is_paid_for_once(tmp_path: Path) -> None:
-    terms = {"epsilon": 0.25, "delta": DELTA, "releases": 3}
+    terms = {"name": "lung", "epsilon": 0.25, "delta": DELTA, "releases": 3}
     for name in ("a", "b", "a", "b", "a"):
         right = budget(tmp_path).reserve("study", **terms, right=name)  # type: ignore[arg-type]
         assert (right.releases, right.epsilon) == (3, 0.25)
@@ -204,11 +242,11 @@ def test_a_named_right_is_paid_for_once(tmp_path: Path) -> None:
         budget(tmp_path).reserve("study", **terms, right="c")  # type: ignore[arg-type]
 
 
-def test_lines_without_a_right_are_written_as_they_always_were(tmp_path: Path) -> None:
+def test_a_line_is_as_it_is_documented(tmp_path: Path) -> None:
     reserve(budget(tmp_path), study="s")
     assert (tmp_path / "budget.jsonl").read_text() == (
-        '{"delta": 1e-05, "epsilon": 0.25, "previous": "' + "0" * 64 + '", '
-        '"releases": 3, "study": "s", "version": 1}\n'
+        '{"day": "2026-11-19", "delta": 1e-05, "epsilon": 0.25, "name": "lung", '
+        '"previous": "' + "0" * 64 + '", "releases": 3, "study": "s", "version": 2}\n'
     )
 
 
@@ -253,7 +291,9 @@ def test_what_cannot_be_spent_is_refused(
     tmp_path: Path, epsilon: float, delta: float, releases: int
 ) -> None:
     with pytest.raises(BudgetError, match="cannot be spent"):
-        budget(tmp_path).reserve("a", epsilon=epsilon, delta=delta, releases=releases)
+        budget(tmp_path).reserve(
+            "a", name="lung", epsilon=epsilon, delta=delta, releases=releases
+        )
     assert not (tmp_path / "budget.jsonl").exists()
 
 

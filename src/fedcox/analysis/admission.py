@@ -81,7 +81,8 @@ def _spending(study: Study, centers: int | None) -> tuple[float, float]:
     unknown = centers is None and not study.privacy.secure_sums
     if isinstance(noise, Noise) and noise.epsilon is None and unknown:
         return 0.0, noise.delta
-    return spending(study, centers or _FEWEST_MASKED)
+    agreed = spending(study, centers or _FEWEST_MASKED)
+    return agreed.epsilon, agreed.delta
 
 
 def _parameters(study: Study, cohort: Cohort) -> int:

@@ -117,7 +117,7 @@ def fit_noised(
 def noised(study: Study, federation: InProcess) -> InProcess:
     """The same centers, each with a way to add noise; those that have one keep it."""
     digest = sha256(study.to_toml().encode()).hexdigest()
-    _, delta = spending(study, len(federation.centers))
+    delta = spending(study, len(federation.centers)).delta
     centers = [
         center
         if center.noise is not None
@@ -151,15 +151,24 @@ def planned(study: Study, centers: int) -> PrivateNewton:
     return _of_price(solver, noise)
 
 
-def spending(study: Study, centers: int) -> tuple[float, float]:
-    """Epsilon and delta of a study under noise with so many centers."""
+class Spending(NamedTuple):
+    """What a study under noise takes from every hospital's budget, for how many sums."""
+
+    epsilon: float
+    delta: float
+    sums: int | None
+
+
+def spending(study: Study, centers: int) -> Spending:
+    """Of a study under noise with so many centers."""
     private = study.privacy.differential
     if private is not None:
-        return private.epsilon, private.delta
-    noise = noise_of(study)
-    if noise.epsilon is not None:
-        return noise.epsilon, noise.delta
-    return epsilon_of(planned(study, centers).release(1.0, 1.0), noise.delta), noise.delta
+        return Spending(private.epsilon, private.delta, None)
+    noise, solver = noise_of(study), planned(study, centers)
+    epsilon = noise.epsilon
+    if epsilon is None:
+        epsilon = epsilon_of(solver.release(1.0, 1.0), noise.delta)
+    return Spending(epsilon, noise.delta, solver.releases)
 
 
 def _of_price(solver: PrivateNewton, noise: Noise) -> PrivateNewton:

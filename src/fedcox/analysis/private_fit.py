@@ -45,30 +45,34 @@ from fedcox.survival.time_grid import Pieces
 def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InProcess:
     """The same centers, each with the budget of its patients in a file of this folder.
 
-    What a budget allows in all is the word of the center's own policy.
+    What a budget allows in all is the word of the center's own policy; without a word nothing
+    is refused, and all is counted.
     """
     faults, centers = [], []
-    allowed, delta = spending(study, len(federation.centers))
+    agreed = spending(study, len(federation.centers))
     for center in federation.centers:
         limits = None if center.gate is None else center.gate.policy.differential_privacy
-        if limits is None or limits.epsilon is None or limits.delta is None:
-            faults.append(
-                f"{center.name}: no policy says how much its patients may spend in all; give "
-                "one with epsilon and delta in its [differential_privacy]."
-            )
-            continue
         if set(center.name) & set("/\\") or center.name.startswith("."):
             faults.append(f"{center.name}: a budget's file cannot have this name.")
             continue
         budget = Budget(
-            Path(folder) / f"{center.name}.jsonl", epsilon=limits.epsilon, delta=limits.delta
+            Path(folder) / f"{center.name}.jsonl",
+            epsilon=None if limits is None else limits.epsilon,
+            delta=None if limits is None else limits.delta,
         )
         try:
             # All are looked at before the first pays: a refused study must cost nobody.
-            budget.check(epsilon=allowed, delta=delta)
+            budget.check(epsilon=agreed.epsilon, delta=agreed.delta)
         except BudgetError as error:
             faults.append(f"{center.name}: {error.subject} {error.faults[0]}")
-        noise = NoisedReplies(_digest(study), delta, budget, most=allowed)
+        noise = NoisedReplies(
+            _digest(study),
+            agreed.delta,
+            budget,
+            name=study.name,
+            most=agreed.epsilon,
+            sums=agreed.sums,
+        )
         centers.append(replace(center, noise=noise))
     if faults:
         raise BudgetError("The centers' privacy budgets do not cover this study.", faults)

@@ -30,7 +30,6 @@ from fedcox.engines.nvflare.site import (
     rules_in,
 )
 from fedcox.errors import (
-    BudgetError,
     DeploymentError,
     FedcoxWarning,
     InputError,
@@ -224,15 +223,22 @@ class HospitalDesk:
         from fedcox.federation.noised_replies import NoisedReplies
         from fedcox.privacy.budget import Budget
 
-        epsilon, delta = spending(study, centers)
+        agreed = spending(study, centers)
         limits = None if gate is None else gate.policy.differential_privacy
-        if limits is None or limits.epsilon is None or limits.delta is None:
-            raise BudgetError(
-                "No policy says how much these patients may spend in all.",
-                ["Give the policy epsilon and delta in its [differential_privacy]."],
-            )
-        budget = Budget(self._folder.budget, epsilon=limits.epsilon, delta=limits.delta)
-        return NoisedReplies(study_digest(study), delta, budget, memory=memory, most=epsilon)
+        budget = Budget(
+            self._folder.budget,
+            epsilon=None if limits is None else limits.epsilon,
+            delta=None if limits is None else limits.delta,
+        )
+        return NoisedReplies(
+            study_digest(study),
+            agreed.delta,
+            budget,
+            memory=memory,
+            name=study.name,
+            most=agreed.epsilon,
+            sums=agreed.sums,
+        )
 
     def _masked(
         self,

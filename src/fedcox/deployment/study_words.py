@@ -41,10 +41,10 @@ def _protection(study: Study, centers: int) -> Iterator[str]:
     elif not private:
         yield "Protection: none but this hospital's policy; the coordinator sees each reply."
     if private:
-        epsilon, delta = spending(study, centers)
+        agreed = spending(study, centers)
         yield (
-            f"Protection: noise for differential privacy, epsilon {epsilon:.4g} and "
-            f"delta {delta:g} in all."
+            f"Protection: noise for differential privacy, epsilon {agreed.epsilon:.4g} and "
+            f"delta {agreed.delta:g} in all."
         )
 
 

@@ -34,8 +34,9 @@ class NoisedReplies:
     for together (`GaussianRelease.whole`) are paid for at once. Without a budget nothing is
     kept, as in a simulation. `randomness` is the operating system's, unless a simulation is to
     be repeated. With a `memory` a restarted center goes on with what it paid for. `most` is the
-    epsilon that was agreed on for the study: whoever asks, all kinds of replies together cost
-    no more, also where the budget would cover it.
+    epsilon that was agreed on for the study, and `sums` how many noised sums: whoever asks, all
+    kinds of replies together cost and are no more, also where the budget would cover it. The
+    budget knows the study by its `name`, too.
     """
 
     def __init__(
@@ -46,10 +47,12 @@ class NoisedReplies:
         randomness: Randomness | None = None,
         memory: StudyMemory | None = None,
         *,
+        name: str = "",
         most: float = math.inf,
+        sums: int | None = None,
     ) -> None:
         self._study, self._delta, self._budget = study, delta, budget
-        self._most = most
+        self._name, self._most, self._sums = name, most, sums
         self._randomness = SystemRandomness() if randomness is None else randomness
         self._memory = memory
         self._noised = Noised() if memory is None else memory.now.noised
@@ -123,9 +126,10 @@ class NoisedReplies:
             return Reservation(self._study, cost, self._delta, release.releases)
         paid = budget.reserve(
             self._study,
+            name=self._name,
             epsilon=cost,
             delta=self._delta,
-            releases=release.releases,
+            releases=self._sums or release.releases,
             right=None if right is None else right.name,
         )
         return Reservation(paid.study, paid.epsilon, paid.delta, release.releases)
@@ -138,8 +142,10 @@ class NoisedReplies:
 
     def _check_shares(self, release: GaussianRelease) -> None:
         kinds = {*self._noised.rights, *self._paid, release}
-        shares = (kind.share for kind in kinds if self._together(kind, release))
-        if math.fsum(shares) > 1.0 + SHARES_ROUNDING:
+        together = [kind for kind in kinds if self._together(kind, release)] or [release]
+        sums = sum(kind.releases for kind in together)
+        beyond = self._sums is not None and sums > self._sums
+        if beyond or math.fsum(kind.share for kind in together) > 1.0 + SHARES_ROUNDING:
             raise BudgetError(
                 "This study asks for more noised sums than its noise covers.",
                 ["All kinds together spend what was agreed on; this kind is beyond it."],

@@ -1,9 +1,10 @@
 """How much epsilon have a hospital's patients spent? One account over all studies.
 
-A hospital keeps one file of its own, a line of JSON for every study that it took part in. A
-line is written and on the disk before the first noised sum of its study leaves, and is never
-taken back: a study that breaks off after that, or a computer that does, has spent it all the
-same. Epsilons and deltas of studies add up, which holds whatever the studies ask.
+A hospital keeps one file of its own, a line of JSON for every study that it took part in: its
+name, the day, epsilon, delta, and how many noised sums they are for. A line is written and on
+the disk before the first of these sums leaves, and is never taken back: a study that breaks off
+after that, or a computer that does, has spent it all the same. Epsilons and deltas of studies
+add up, which holds whatever the studies ask.
 
 Every line carries the hash of the line before it, and a second file beside it the hash of the
 last. So a file that was shortened, edited or deleted is noticed, and refused; it is not
@@ -17,9 +18,10 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -28,18 +30,43 @@ from fedcox.errors import BudgetError, PolicyError
 from fedcox.synced_folder import sync_folder
 
 _BEGIN = "0" * 64
-_VERSION = 1
+_VERSION = 2
 #: Ten studies of epsilon 0.1 fit into 1, though their sum in doubles is not 1.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Spent:
-    """What studies have taken so far."""
+class Payment:
+    """What one study took, by its digest and its `name`; the `day` is written 2026-11-19.
 
-    studies: int
+    The name is as the study has it: whoever shows it on a terminal cleans it first.
+    """
+
+    study: str
+    name: str
+    day: str
     epsilon: float
     delta: float
+    releases: int
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What studies have taken so far, the first one first."""
+
+    payments: tuple[Payment, ...]
+
+    @property
+    def studies(self) -> int:
+        return len(self.payments)
+
+    @property
+    def epsilon(self) -> float:
+        return math.fsum(payment.epsilon for payment in self.payments)
+
+    @property
+    def delta(self) -> float:
+        return math.fsum(payment.delta for payment in self.payments)
 
 
 @dataclass
@@ -84,11 +111,17 @@ class Reservation:
 class _Line:
     version: int
     study: str
+    name: str
+    day: str
     epsilon: float
     delta: float
     releases: int
     previous: str
     right: str | None = None
+
+    @property
+    def payment(self) -> Payment:
+        return Payment(self.study, self.name, self.day, self.epsilon, self.delta, self.releases)
 
     def text(self) -> str:
         told = {key: value for key, value in asdict(self).items() if value is not None}
@@ -103,36 +136,45 @@ class Budget:
     """A hospital's file of studies at `path`, and the `epsilon` and `delta` it allows in all.
 
     What is allowed comes from the hospital's policy, not from the file and not from a study.
+    Where the policy sets no limit, nothing is refused, and all is written down nevertheless.
     """
 
-    def __init__(self, path: str | Path, *, epsilon: float, delta: float) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        today: Callable[[], date] = date.today,
+    ) -> None:
         self.path = Path(path)
-        self.epsilon, self.delta = epsilon, delta
-        faults = _faults(epsilon, delta)
+        self.epsilon, self.delta, self._today = epsilon, delta, today
+        faults = _faults(1.0 if epsilon is None else epsilon, 0.5 if delta is None else delta)
         if faults:
             raise PolicyError("This is no budget for differential privacy.", faults)
 
     @property
     def spent(self) -> Spent:
-        """By all studies so far."""
+        """By all studies so far; read it as `spent.epsilon`, or study by study."""
         with self._locked():
-            return _total(self._lines())
+            return _spent(self._lines())
 
     def check(self, *, epsilon: float, delta: float) -> None:
         """Raise what `reserve` would, and write nothing."""
         with self._locked():
-            self._check_room(_total(self._lines()), epsilon, delta)
+            self._check_room(_spent(self._lines()), epsilon, delta)
 
     def reserve(
         self,
         study: str,
         *,
+        name: str,
         epsilon: float,
         delta: float,
         releases: int,
         right: str | None = None,
     ) -> Reservation:
-        """Write down what `study`, named by its digest, is about to spend; or refuse it.
+        """Write down what `study`, a digest, is about to spend under its name; or refuse it.
 
         What was reserved under the same `right` before is not paid for again. Whoever names a
         right has to remember how much of it is used.
@@ -147,10 +189,12 @@ class Budget:
             for line in lines:
                 if right is not None and line.right == right:
                     return Reservation(line.study, line.epsilon, line.delta, line.releases)
-            self._check_room(_total(lines), epsilon, delta)
+            self._check_room(_spent(lines), epsilon, delta)
             last = _hash(lines[-1].text()) if lines else _BEGIN
             self._finish(lines, last)
-            self._append(_Line(_VERSION, study, epsilon, delta, releases, last, right))
+            day = self._today().isoformat()
+            terms = epsilon, delta, releases
+            self._append(_Line(_VERSION, study, name, day, *terms, last, right))
         return Reservation(study, epsilon, delta, releases)
 
     def _check_room(self, spent: Spent, epsilon: float, delta: float) -> None:
@@ -162,7 +206,7 @@ class Budget:
                 ("Epsilon", spent.epsilon, epsilon, self.epsilon),
                 ("Delta", spent.delta, delta, self.delta),
             )
-            if before + asked > allowed * (1.0 + _ROUNDING)
+            if allowed is not None and before + asked > allowed * (1.0 + _ROUNDING)
         ]
         if faults:
             advice = "Ask for less; only the hospital's own policy can allow more."
@@ -227,13 +271,25 @@ class Budget:
 
     def _line(self, row: str, number: int) -> _Line:
         try:
-            line = _Line(**json.loads(row))
+            told = json.loads(row)
+            if isinstance(told, dict) and told.get("version") not in (None, _VERSION):
+                raise self._of_another_version()
+            line = _Line(**told)
             whole = line.text() == row and not _faults(line.epsilon, line.delta)
         except (TypeError, ValueError):
             whole = False
         if not whole:
             raise self._damaged(f"Line {number} is not as this program writes it.")
         return line
+
+    def _of_another_version(self) -> BudgetError:
+        return BudgetError(
+            f"The privacy budget {self.path} is of another version of fedcox.",
+            [
+                "What was spent stays spent: set the epsilon and delta of the policy lower by "
+                "the sums of those in the file, then move it and the file .head beside it away."
+            ],
+        )
 
     def _damaged(self, what: str) -> BudgetError:
         return BudgetError(
@@ -276,12 +332,8 @@ def _write(path: Path, text: str, mode: str) -> None:
         os.fsync(file.fileno())
 
 
-def _total(lines: list[_Line]) -> Spent:
-    return Spent(
-        len(lines),
-        math.fsum(line.epsilon for line in lines),
-        math.fsum(line.delta for line in lines),
-    )
+def _spent(lines: list[_Line]) -> Spent:
+    return Spent(tuple(line.payment for line in lines))
 
 
 def _faults(epsilon: Any, delta: Any) -> list[str]:
