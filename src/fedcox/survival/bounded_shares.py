@@ -23,6 +23,8 @@ from fedcox.survival.time_grid import TimeAtRisk
 BOUND = 0.25
 #: Beyond this no exponential is taken; a hazard so large ends the watch at once.
 _HIGHEST = 300.0
+#: Who is nearer to the end of the watch than this is looked at piece by piece.
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,10 @@ class ScoreMetric:
     def numbers(self) -> int:
         """How many numbers describe it to a center."""
         return int(2 * self.events.size + 2 * self.center.size + self.whitening.size)
+
+    @property
+    def whitened_drift(self) -> FloatArray:
+        return np.asarray(self.whitening @ self.drift)
 
     def step(self, score: FloatArray) -> FloatArray:
         """The Newton step in (α, β) that a score in this metric asks for."""
@@ -146,34 +152,95 @@ def score_rows(
     piece lived through) reaches `watch`; an event after that does not count.
     """
     alpha, beta = point
-    centered, heights = covariates - metric.center, metric.heights
+    rules = _Rules(alpha, metric, jump, watch)
+    centered = covariates - metric.center
     y = np.zeros_like(centered)
     for column, own in enumerate(metric.whitening.T):  # no matrix product: see above
         y += centered[:, column, None] * own
-    drift = metric.whitening @ metric.drift
-    along = (y * drift).sum(axis=1, keepdims=True)
-    square = (y**2).sum(axis=1, keepdims=True) - 2.0 * heights * along
-    square += 1.0 / metric.events + heights**2 * float(drift @ drift)
-    length = np.sqrt(np.maximum(square, 1.0 / metric.events))
-    weight = np.minimum(1.0, jump / length)
-    predictor = linear_predictor(covariates, beta)[:, None] + alpha
-    rate = weight * np.exp(np.minimum(predictor, _HIGHEST))
-    speed = rate * length
-    lived = _lived(placed, alpha.size)
-    passed = np.cumsum(speed * lived, axis=1)
-    before = passed - speed * lived
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        watched = np.minimum(lived, np.maximum((watch - before) / speed, 0.0))
-    part = -rate * np.where(speed > 0, watched, lived)
-    whole = passed[:, -1] <= watch
-    happened = placed.event & (placed.passed < alpha.size) & whole
-    rows = np.flatnonzero(happened)
-    part[rows, placed.passed[rows]] += weight[rows, placed.passed[rows]]
-    total = part.sum(axis=1, keepdims=True)
-    shift = (part * heights).sum(axis=1, keepdims=True)
-    bound = BOUND * jump * (~whole | ((weight < 1.0) & (lived > 0)).any(axis=1))
-    by_piece, by_column = part / np.sqrt(metric.events), y * total - drift * shift
-    return np.hstack([by_piece, by_column, bound[:, None]])
+    predictor = linear_predictor(covariates, beta)
+    rows = np.empty((len(y), alpha.size + beta.size + 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        part, bound = rules.in_full(np.exp(predictor), placed), np.zeros(len(y))
+        some = np.flatnonzero(~rules.certainly_free(y, predictor, placed))
+        if some.size:
+            of_some = rules.applied(y[some], predictor[some], placed.rows(some))
+            part[some], bound[some] = of_some
+        total = part.sum(axis=1, keepdims=True)
+        shift = (part * metric.heights).sum(axis=1, keepdims=True)
+        np.multiply(part, 1.0 / np.sqrt(metric.events), out=rows[:, : alpha.size])
+        np.multiply(y, total, out=rows[:, alpha.size : -1])
+        rows[:, alpha.size : -1] -= metric.whitened_drift * shift
+        rows[:, -1] = bound
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Rules:
+    """Weight and watch, of patients with whitened covariates y: event less compensator."""
+
+    alpha: FloatArray
+    metric: ScoreMetric
+    jump: float
+    watch: float
+
+    @property
+    def hazard(self) -> FloatArray:
+        """In each piece, of a patient at covariates of zero."""
+        return np.exp(np.minimum(self.alpha, _HIGHEST))
+
+    def certainly_free(
+        self, y: FloatArray, predictor: FloatArray, placed: TimeAtRisk
+    ) -> BoolArray:
+        """Who has no weight below one and is watched to the end, by bounds quickly found.
+
+        They are nearly all; for the others `applied` looks at every piece.
+        """
+        heights, drift = self.metric.heights, self.metric.whitened_drift
+        along = (y * drift).sum(axis=1)
+        square = (y**2).sum(axis=1) + 1.0 / self.metric.events.min()
+        square += float((heights**2).max() * (drift @ drift))
+        square -= 2.0 * np.minimum(heights.min() * along, heights.max() * along)
+        longest = np.sqrt(square)
+        hazard = np.append(self.hazard, 0.0)
+        before = np.append(0.0, np.cumsum(hazard[:-1]))
+        passed = np.minimum(placed.passed, self.alpha.size)
+        spent = np.exp(predictor) * (before[passed] + hazard[passed] * placed.part) * longest
+        return np.asarray((longest <= self.jump) & (spent <= self.watch * (1.0 - _SLACK)))
+
+    def in_full(self, risk: FloatArray, placed: TimeAtRisk) -> FloatArray:
+        """(patients, pieces), of patients to whom the rules do nothing."""
+        hazard, pieces = self.hazard, self.alpha.size
+        part = np.where(np.arange(pieces) < placed.passed[:, None], -hazard, 0.0)
+        row = np.flatnonzero(placed.passed < pieces)
+        last = placed.passed[row]
+        part[row, last] = -hazard[last] * placed.part[row]
+        part *= risk[:, None]
+        part[row, last] += placed.event[row]
+        return part
+
+    def applied(
+        self, y: FloatArray, predictor: FloatArray, placed: TimeAtRisk
+    ) -> tuple[FloatArray, FloatArray]:
+        """(patients, pieces), and the mark of who is bound."""
+        metric, drift, pieces = self.metric, self.metric.whitened_drift, self.alpha.size
+        along = (y * drift).sum(axis=1, keepdims=True)
+        square = (y**2).sum(axis=1, keepdims=True) - 2.0 * metric.heights * along
+        square += 1.0 / metric.events + metric.heights**2 * float(drift @ drift)
+        length = np.sqrt(np.maximum(square, 1.0 / metric.events))
+        weight = np.minimum(1.0, self.jump / length)
+        rate = weight * np.exp(np.minimum(predictor[:, None] + self.alpha, _HIGHEST))
+        speed = rate * length
+        lived = _lived(placed, pieces)
+        passed = np.cumsum(speed * lived, axis=1)
+        before = passed - speed * lived
+        with np.errstate(divide="ignore"):
+            left = np.maximum((self.watch - before) / speed, 0.0)
+        part = -rate * np.where(speed > 0, np.minimum(lived, left), lived)
+        whole = passed[:, -1] <= self.watch
+        rows = np.flatnonzero(placed.event & (placed.passed < pieces) & whole)
+        part[rows, placed.passed[rows]] += weight[rows, placed.passed[rows]]
+        lighter = ((weight < 1.0) & (lived > 0)).any(axis=1)
+        return part, BOUND * self.jump * (~whole | lighter)
 
 
 def score_bound(jump: float, watch: float) -> float:

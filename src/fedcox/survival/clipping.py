@@ -8,6 +8,8 @@ from fedcox.survival.cohort import FloatArray
 
 #: Rows stop this little short of the bound, so that rounding never lifts one above it.
 _SLACK = 1e-12
+#: Where squares are smaller than this they may have lost their digits.
+_SMALLEST = 1e-200
 
 
 def shortened(rows: FloatArray, bound: float, factor: FloatArray | None = None) -> FloatArray:
@@ -17,13 +19,25 @@ def shortened(rows: FloatArray, bound: float, factor: FloatArray | None = None) 
     bit, on the other rows: else one patient more would move the shares of others, too.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        # By the largest entry first: squares of what is left neither overflow nor vanish.
-        largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
-        unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
-        length = np.sqrt((unit**2).sum(axis=1, keepdims=True))
-        whole = largest * length if factor is None else factor[:, None] * largest * length
-        allowed = np.minimum(whole, bound * (1.0 - _SLACK))
-        unit *= np.divide(allowed, length, out=np.zeros_like(length), where=length > 0)
+        if factor is not None:
+            return _cut(rows, bound, factor[:, None])
+        square = (rows**2).sum(axis=1)
+        fits = (square >= _SMALLEST) & (square <= (bound * (1.0 - 2.0 * _SLACK)) ** 2)
+        long = np.flatnonzero(~fits)
+        if not long.size:
+            return rows
+        kept = rows.copy()
+        kept[long] = _cut(rows[long], bound)
+        return kept
+
+
+def _cut(rows: FloatArray, bound: float, factor: FloatArray | float = 1.0) -> FloatArray:
+    # By the largest entry first: squares of what is left neither overflow nor vanish.
+    largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
+    unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    length = np.sqrt((unit**2).sum(axis=1, keepdims=True))
+    allowed = np.minimum(factor * largest * length, bound * (1.0 - _SLACK))
+    unit *= np.divide(allowed, length, out=np.zeros_like(length), where=length > 0)
     unit[~np.isfinite(unit).all(axis=1)] = 0.0
     return np.asarray(unit)
 

@@ -16,13 +16,13 @@ from fedcox.federation.setting import Setting
 from fedcox.privacy.exposure import Exposure
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.bounded_shares import ScoreMetric, event_rows, moment_rows, score_rows
-from fedcox.survival.clipping import on_grid, shortened
+from fedcox.survival.clipping import shortened
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.threads import in_order, parts
 from fedcox.survival.time_grid import Pieces
 
-_BLOCK = 2**17  # numbers of rows that are held at a time
+_BLOCK = 2**16  # numbers of rows that are held at a time
 _RELEASE = 6  # numbers that describe a release
 
 
@@ -46,13 +46,15 @@ class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
     def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         resolution, bound = self.release.resolution, self.release.sensitivity
         step = max(1, _BLOCK // self.size)
+        units = 1.0 / resolution  # a power of two: exact
 
         def total(part: slice) -> FloatArray:
             own, sums = patients[part], np.zeros(self.size)
             for first in range(0, own.size, step):
                 rows = shortened(self.rows(cohort, own[first : first + step]), bound)
-                sums += on_grid(rows, resolution).sum(axis=0)
-            return sums
+                rows *= units
+                sums += np.rint(rows, out=rows).sum(axis=0)
+            return sums * resolution
 
         # On the grid sums are exact, in whichever order.
         return sum(in_order(total, parts(patients.size, self.size)), np.zeros(self.size))
@@ -86,12 +88,18 @@ class NoisedLifeTable(AbstractBoundedSum):
     def size(self) -> int:
         return 2 * (self.cells.intervals + 1)
 
+    def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        return np.bincount(self._places(cohort, patients), minlength=self.size).astype(float)
+
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        rows = np.zeros((patients.size, self.size))
+        rows[np.arange(patients.size), self._places(cohort, patients)] = 1.0
+        return rows
+
+    def _places(self, cohort: Cohort, patients: IntArray) -> IntArray:
         placed = self.cells.at_risk(cohort.time[patients], cohort.event[patients])
         cell = np.minimum(placed.intervals, self.cells.intervals)
-        rows = np.zeros((patients.size, self.size))
-        rows[np.arange(patients.size), cell + placed.event * (self.cells.intervals + 1)] = 1.0
-        return rows
+        return np.asarray(cell + placed.event * (self.cells.intervals + 1))
 
 
 @dataclass(frozen=True, eq=False)
