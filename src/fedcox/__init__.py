@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fedcox.analysis.network_plan import NetworkPlan
     from fedcox.analysis.network_training import train_network
     from fedcox.analysis.study import Study
+    from fedcox.analysis.study_plan import StudyPlan, plan
     from fedcox.analysis.trained_network import TrainedNetwork
     from fedcox.engines.in_process import InProcess
     from fedcox.errors import FedcoxError, FedcoxWarning
@@ -46,12 +47,14 @@ _HOME = {
     "PrivateNetwork": "fedcox.solvers.private_network",
     "ProportionalHazards": "fedcox.analysis.estimator",
     "Study": "fedcox.analysis.study",
+    "StudyPlan": "fedcox.analysis.study_plan",
     "TileScorer": "fedcox.models.architecture",
     "TileScorerWithTable": "fedcox.models.architecture",
     "TimeGrid": "fedcox.survival.time_grid",
     "TrainedNetwork": "fedcox.analysis.trained_network",
     "concordance_index": "fedcox.survival.concordance",
     "fit": "fedcox.analysis.fit",
+    "plan": "fedcox.analysis.study_plan",
     "train_network": "fedcox.analysis.network_training",
 }
 
@@ -71,12 +74,14 @@ __all__ = [
     "PrivateNetwork",
     "ProportionalHazards",
     "Study",
+    "StudyPlan",
     "TileScorer",
     "TileScorerWithTable",
     "TimeGrid",
     "TrainedNetwork",
     "concordance_index",
     "fit",
+    "plan",
     "train_network",
 ]
 

@@ -26,12 +26,14 @@ PUBLIC = [
     "PrivateNetwork",
     "ProportionalHazards",
     "Study",
+    "StudyPlan",
     "TileScorer",
     "TileScorerWithTable",
     "TimeGrid",
     "TrainedNetwork",
     "concordance_index",
     "fit",
+    "plan",
     "train_network",
 ]
 

@@ -15,6 +15,7 @@ COMMANDS = (
     "demo",
     "simulate",
     "check",
+    "plan",
     "fit",
     "predict",
     "evaluate",

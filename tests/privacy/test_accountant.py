@@ -105,7 +105,7 @@ def test_the_formula_for_sums_over_everybody_agrees_with_the_accountant(
     multiplier: float, delta: float
 ) -> None:
     found = epsilon_of(GaussianRelease(multiplier, 1.0), delta)
-    assert accountant_module._gaussian_epsilon(multiplier, delta) == pytest.approx(
+    assert accountant_module.gaussian_epsilon(multiplier, delta) == pytest.approx(
         found, rel=CLOSE
     )
 

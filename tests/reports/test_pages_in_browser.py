@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from fedcox.analysis.study_plan import plan
 from fedcox.evaluation.reproduction import Claim
 from fedcox.reports.appendix_page import appendix_html
 from fedcox.reports.communication_page import communication_html
 from fedcox.reports.compression_page import compression_html
 from fedcox.reports.evaluation_page import evaluation_html
+from fedcox.reports.plan_page import plan_html
 from fedcox.reports.privacy_page import privacy_html
 from tests import evaluation_examples as examples
+from tests.analysis.test_study_plan import study as planned_study
 from tests.evaluation.test_paper_privacy import example as privacy_example
 from tests.reports.browser import CHROMIUM, DESK, PHONE, brightness, browse, measure
 from tests.reports.test_compression_page import example as compression_example
@@ -39,6 +42,7 @@ def pages() -> dict[str, str]:
         "appendix": appendix_html(examples.appendix(), command="fedcox"),
         "compression": compression_html(compression_example(), command="fedcox"),
         "privacy": privacy_html(privacy_example(), command="fedcox"),
+        "plan": plan_html(plan(planned_study(), patients=1500, events=700, shares=[0.5, 0.1])),
     }
 
 
@@ -69,6 +73,7 @@ def test_everything_is_drawn(light: list[dict[str, Any]]) -> None:
         dots = {"two splits": 200 - 4, "four cancers": 4 * 3 * 9, "own study": 10}
         curves = {"communication": 2 * (4 + 5), "appendix": 4 * 6, "compression": 2 * 7}
         curves["privacy"] = 2 * 4
+        curves["plan"] = 4 + 3
         assert page["dots"] == dots.get(page["name"], 0)
         assert page["curves"] == curves.get(page["name"], 0)
 

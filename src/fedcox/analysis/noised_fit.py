@@ -49,7 +49,7 @@ from fedcox.survival.survival_curve import CurveError
 from fedcox.survival.time_grid import Pieces
 
 #: Beyond this epsilon no noise is added: it would stand for nothing.
-_MOST_EPSILON = 1000.0
+MOST_EPSILON = 1000.0
 #: So large a part of patients is told of; where the model is right it is half of that.
 _MANY_BOUND = 0.01
 #: Of the noise that has a price, as a logarithm.
@@ -181,10 +181,10 @@ def _of_price(solver: PrivateNewton, noise: Noise) -> PrivateNewton:
         tried = replace(solver, multiplier=math.exp(log_multiplier))
         return tried.expected_noise <= most and tried.expects_information
 
-    low, high = math.log(noise_multiplier_for(_MOST_EPSILON, noise.delta)), math.log(1e6)
+    low, high = math.log(noise_multiplier_for(MOST_EPSILON, noise.delta)), math.log(1e6)
     if not affordable(low):
         raise StudyError(
-            f"No epsilon below {_MOST_EPSILON:g} has a price of {noise.price:g}.",
+            f"No epsilon below {MOST_EPSILON:g} has a price of {noise.price:g}.",
             [
                 "Noise so small would stand for nothing. Allow a larger price, plan with more "
                 "patients, or with fewer covariates and pieces."

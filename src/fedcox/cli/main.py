@@ -14,6 +14,7 @@ from fedcox.cli.demo import demo
 from fedcox.cli.doctor import doctor
 from fedcox.cli.evaluate import evaluate
 from fedcox.cli.fit import fit
+from fedcox.cli.plan import plan
 from fedcox.cli.predict import predict
 from fedcox.cli.report import report
 from fedcox.cli.reproduce import reproduce
@@ -35,7 +36,7 @@ app = typer.Typer(
     `fedcox center` do the same.
     """,
 )
-for command in (demo, simulate, check, fit, predict, evaluate, audit, report, doctor):
+for command in (demo, simulate, check, plan, fit, predict, evaluate, audit, report, doctor):
     app.command()(command)
 for group in (coordinator, center, slides, reproduce):
     app.add_typer(group)

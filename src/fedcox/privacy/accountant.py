@@ -90,7 +90,7 @@ def _epsilon(multiplier: float, sampling_rate: float, releases: int, delta: floa
         raise InputError(f"A delta of {delta:g} is no chance; it must be between 0 and 1.")
     whole = sampling_rate == 1.0
     if (multiplier / math.sqrt(releases) if whole else multiplier) < _LEAST:
-        return _gaussian_epsilon(multiplier / math.sqrt(releases), delta) if whole else math.inf
+        return gaussian_epsilon(multiplier / math.sqrt(releases), delta) if whole else math.inf
     events = _events()
     if not whole:
         one = events.PoissonSampledDpEvent(sampling_rate, events.GaussianDpEvent(multiplier))
@@ -103,7 +103,7 @@ def _epsilon(multiplier: float, sampling_rate: float, releases: int, delta: floa
     return float(accountant.compose(event).get_epsilon(delta))
 
 
-def _gaussian_epsilon(multiplier: float, delta: float) -> float:
+def gaussian_epsilon(multiplier: float, delta: float) -> float:
     """Of one sum over everybody (Balle and Wang 2018, theorem 8)."""
     mu = 1.0 / multiplier
 

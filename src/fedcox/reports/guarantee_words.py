@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fedcox.analysis.fitted import Guarantee
 from fedcox.reports.number_text import bound_text, count_text, one_in_text, percent_text
 
 #: Above this chance of a right guess a page must not call the promise strong.
 _NEARLY_SURE = 0.95
+#: Beyond this epsilon there is no promise to speak of.
+NO_GUARANTEE_BEYOND = 10.0
+#: And up to this one it is strong.
+_STRONG = 1.0
 _LARGEST = 700.0  # the exponential of more is beyond all numbers
 
 NO_INFERENCE = (
@@ -33,6 +37,11 @@ BEYOND = (
     "All that the study file says, such as ranges, intervals and about how many patients take "
     "part, and the names of the centers are taken to be public. What a center writes down or "
     "passes on by other ways is not covered."
+)
+#: Of an epsilon, at the end of a sentence.
+_WORTHLESS = (
+    "it is no guarantee worth the name. What is left is that no sum is exact, so that patients "
+    "cannot be computed from sums as they can be from exact ones."
 )
 
 
@@ -76,31 +85,78 @@ def _cost(guarantee: Guarantee) -> Promise:
 
 def one_patient(guarantee: Guarantee) -> str:
     """Epsilon and delta as a factor of chances, and as the success of a guess."""
-    right = chance_of_right_guess(guarantee)
     factor = bound_text(math.exp(min(guarantee.epsilon, _LARGEST)))
-    weak = " An epsilon this large promises little." if right > _NEARLY_SURE else ""
+    weak = weakness(guarantee.epsilon, guarantee.delta)
     return (
         "With or without any one patient, the chance of every possible result of this study "
         f"differs by a factor of at most {factor} (e to the power of epsilon, "
         f"{bound_text(guarantee.epsilon)}), plus at most {one_in_text(guarantee.delta)} "
         "(delta). So somebody who guesses from everything that was released whether a given "
         "patient is in it, with even odds beforehand, is right in at most "
-        f"{right_guesses_text(guarantee)} of cases, against 50 % by tossing a coin.{weak}"
+        f"{right_guesses_text(guarantee)} of cases, against 50 % by tossing a coin."
+        f"{weak and f' {weak}'}"
     )
+
+
+def weakness(epsilon: float, delta: float) -> str:
+    """What must be said of an epsilon that is large; empty for one that is not."""
+    if epsilon > NO_GUARANTEE_BEYOND:
+        return f"An epsilon this large promises little: {_WORTHLESS}"
+    if _chance(epsilon, delta) > _NEARLY_SURE:
+        return "An epsilon this large promises little."
+    return ""
+
+
+def promise_in_a_word(epsilon: float | None, delta: float) -> str:
+    """The same for a cell of a table; empty where there is no epsilon at all."""
+    if epsilon is None:
+        return ""
+    if epsilon > NO_GUARANTEE_BEYOND:
+        return "none"
+    if weakness(epsilon, delta):
+        return "little"
+    return "strong" if epsilon <= _STRONG else "fair"
+
+
+def epsilon_explained(delta: float) -> list[Promise]:
+    """What epsilon means and from where on it means nothing, for who has to choose one."""
+    return [
+        Promise(
+            "What epsilon means",
+            "Epsilon bounds what the presence of any one patient can show. With or without "
+            "the patient, the chance of every possible result of the study differs by a factor "
+            f"of at most e to the power of epsilon, plus at most {one_in_text(delta)} (delta). "
+            "That holds whatever else somebody knows, be it all other patients.",
+        ),
+        Promise(
+            "From where on it is no guarantee",
+            "Somebody guesses from everything that was released whether a given patient is in "
+            f"the study, and tosses a coin beforehand. At epsilon {_STRONG:g} at "
+            f"most {guesses_text(_STRONG, delta)} of such guesses are right, at 3 already "
+            f"{guesses_text(3.0, delta)}, at {NO_GUARANTEE_BEYOND:g} even "
+            f"{guesses_text(NO_GUARANTEE_BEYOND, delta)}. Up to {_STRONG:g} the promise is "
+            "strong; from 3 "
+            f"on it is little; beyond {NO_GUARANTEE_BEYOND:g} {_WORTHLESS}",
+        ),
+        Promise("What is not promised", ONE_STUDY),
+    ]
 
 
 def against_centers(guarantee: Guarantee) -> str:
     """What is left of the promise where noise is added in parts, and others know theirs."""
+    return against_others(guarantee.epsilon_against_centers, guarantee.delta)
+
+
+def against_others(epsilon: float | None, delta: float) -> str:
+    """The same of an epsilon against all other centers together; None where nobody knows it."""
     known = "Against all other centers together, who know the parts of the noise they added, "
-    larger = guarantee.epsilon_against_centers
-    if larger is None:
+    if epsilon is None:
         return f"{known}epsilon is larger."
-    if math.isinf(larger):
+    if math.isinf(epsilon):
         return f"{known}epsilon is beyond all that is counted: nothing is promised."
-    right = right_guesses_text(replace(guarantee, epsilon=larger))
     return (
-        f"{known}epsilon is {bound_text(larger)}, and such a guess is right in at most {right} "
-        "of cases."
+        f"{known}epsilon is {bound_text(epsilon)}, and such a guess is right in at most "
+        f"{guesses_text(epsilon, delta)} of cases."
     )
 
 
@@ -112,14 +168,26 @@ def epsilon_and_delta(guarantee: Guarantee) -> str:
 
 def chance_of_right_guess(guarantee: Guarantee) -> float:
     """The most that a test of "in or not" can be right at even odds: (e^ε + δ) / (e^ε + 1)."""
-    odds = math.exp(min(guarantee.epsilon, _LARGEST))
-    return min(1.0, (odds + guarantee.delta) / (odds + 1))
+    return _chance(guarantee.epsilon, guarantee.delta)
 
 
 def right_guesses_text(guarantee: Guarantee) -> str:
     """That chance in per cent, rounded up so that it still holds."""
-    percent = math.ceil(1000 * chance_of_right_guess(guarantee) - 1e-9) / 10
-    return f"{min(100.0, percent):.1f} %"
+    return guesses_text(guarantee.epsilon, guarantee.delta)
+
+
+def guesses_text(epsilon: float, delta: float) -> str:
+    """The same of an epsilon that nobody has promised yet."""
+    chance = 100 * _chance(epsilon, delta)
+    decimals = 1 if chance <= 99.9 else 3
+    unit = 10**decimals
+    bound = math.ceil(unit * chance - 1e-8) / unit
+    return f"{bound:.{decimals}f} %" if bound < 100.0 else "100 %"
+
+
+def _chance(epsilon: float, delta: float) -> float:
+    odds = math.exp(min(epsilon, _LARGEST))
+    return min(1.0, (odds + delta) / (odds + 1))
 
 
 def _how(guarantee: Guarantee) -> str:

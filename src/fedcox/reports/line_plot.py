@@ -59,10 +59,11 @@ def line_plot(
     *,
     alt: str,
     level: float | None = None,
+    dots: bool = True,
 ) -> LinePlot:
-    """Place every point between the ends of the two axes."""
+    """Place every point between the ends of the two axes; points of curves have no dots."""
     return LinePlot(
-        lines=tuple(_drawn(line, across, up) for line in lines),
+        lines=tuple(_drawn(line, across, up, dots=dots) for line in lines),
         x_ticks=across.ticks,
         y_ticks=tuple(Tick(round(100 - tick.place, 2), tick.label) for tick in up.ticks),
         alt=alt,
@@ -70,16 +71,17 @@ def line_plot(
     )
 
 
-def _drawn(line: Line, across: ValueAxis, up: ValueAxis) -> DrawnLine:
+def _drawn(line: Line, across: ValueAxis, up: ValueAxis, *, dots: bool) -> DrawnLine:
     places = [
         (round(10 * across.place(x)), round(1000 - 10 * up.place(y))) for x, y in line.points
     ]
     classes = f"c{line.style % STYLES}"
     if line.dashes is not None:
         classes += f" dash{line.dashes % STYLES}"
+    dots = dots and len(places) <= MOST_DOTS
     return DrawnLine(
         line.label,
         classes,
         path="M" + "L".join(f"{x} {y}" for x, y in places) if places else "",
-        dots="".join(f"M{x} {y}h0" for x, y in places) if len(places) <= MOST_DOTS else "",
+        dots="".join(f"M{x} {y}h0" for x, y in places) if dots else "",
     )

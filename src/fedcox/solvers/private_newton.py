@@ -201,6 +201,12 @@ class PrivateNewton:
         """Whether the information is expected to be clear of its noise."""
         return self._unsure(self.products) <= _UNSURE * (1.0 + 1e-9)
 
+    @property
+    def expects_intervals(self) -> bool:
+        """Whether there is an answer where covariates are not correlated, nor levels rare."""
+        clear = _CLEAR * self._unsure(self.products) < 1.0
+        return clear and self.expected_noise <= _NOISY
+
     def _unsure(self, share: float) -> float:
         """How far off the information is by noise, in parts of the usual information."""
         bound = event_bound(_cap(self.columns))

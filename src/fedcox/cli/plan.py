@@ -1,0 +1,131 @@
+"""`fedcox plan`: what a study would cost and could tell, before anybody is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedcox.cli.patient_files import StudyFile
+
+if TYPE_CHECKING:
+    from fedcox.analysis.study_plan import StudyPlan
+
+FILES = ("plan.json", "plan.html")
+
+
+def plan(
+    study: StudyFile,
+    patients: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="About how many take part in all centers. Default: as the study says.",
+        ),
+    ] = None,
+    events: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="About how many of them have the event. Default: as the study says, or half.",
+        ),
+    ] = None,
+    centers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many centers take part.")
+    ] = 5,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="PART",
+            help="The part of patients with the level of a category whose effect is looked "
+            "for; repeat for others. Default: 0.5.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FOLDER", help="A folder to write plan.html and plan.json into."
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print plan.json instead of the tables.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a plan that is there already.")
+    ] = False,
+) -> None:
+    """Tell what a study would cost and could find, before anybody is asked.
+
+    From the study file and public numbers alone: epsilon, by what factor noise makes
+    standard errors larger, and the smallest hazard ratio that is found with 80 % power at
+    a two-sided level of 5 %, with and without noise, for this number of patients and for
+    others. No patient is asked and no epsilon is spent.
+
+    A study without a word on noise is planned as hospitals run it: with secure sums, and
+    noise that makes standard errors 5 % larger.
+
+    fedcox plan study.toml --patients 1500 --events 700
+
+    fedcox plan study.toml --patients 1500 --events 700 --share 0.1 --out plan
+    """
+    from fedcox.analysis.atomic_folder import check_folder
+    from fedcox.analysis.study import Study
+    from fedcox.analysis.study_plan import plan as make
+
+    if out is not None:
+        check_folder(
+            out, overwrite=overwrite, is_ours=lambda path: path.name in FILES, what="plan"
+        )
+    made = make(
+        Study.read(study),
+        patients=patients,
+        events=events,
+        centers=centers,
+        shares=share or (0.5,),
+    )
+    if out is not None:
+        _write(made, out)
+    if json:
+        typer.echo(_json(made))
+    else:
+        _show(made)
+        if out is not None:
+            typer.echo(f"The page to read: {out / 'plan.html'}")
+
+
+def _json(made: StudyPlan) -> str:
+    import json
+
+    return json.dumps(made.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _write(made: StudyPlan, folder: Path) -> None:
+    from fedcox.analysis.atomic_file import write_atomically
+    from fedcox.analysis.atomic_folder import whole_folder
+    from fedcox.reports.plan_page import write_plan_page
+
+    with whole_folder(folder) as part:
+        write_atomically(part / "plan.json", _json(made) + "\n")
+        write_plan_page(part / "plan.html", made)
+
+
+def _show(made: StudyPlan) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from fedcox.reports.guarantee_words import epsilon_explained
+    from fedcox.reports.plan_table import choice_table, size_table
+    from fedcox.reports.plan_words import notes, readings
+
+    console = Console(highlight=False)
+    console.print(choice_table(made))
+    console.print(size_table(made))
+    for note in notes(made):
+        console.print(Text.assemble(("Note: ", "bold yellow"), note))
+    for reading in readings(made):
+        console.print(Text(reading))
+    for part in epsilon_explained(made.delta):
+        console.print(Text.assemble((f"{part.title}. ", "bold"), part.text))
