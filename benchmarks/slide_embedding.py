@@ -44,7 +44,7 @@ from fedcox.slides.readers import SlideTiles, TileReaders, UnreadableSlide
 from fedcox.slides.resnet import ResNet50, untrained_weights
 from fedcox.slides.simulated_tissue import draw_slide
 from fedcox.slides.step import StepProgress
-from fedcox.slides.whole_file import whole_file
+from fedcox.whole_file import whole_file
 
 RESULT = Path(__file__).parent / "results" / "slide_embedding.json"
 MPP = 0.5

@@ -26,7 +26,7 @@ from fedcox.slides.step import (
     run_step,
     slide_file,
 )
-from fedcox.slides.whole_file import whole_file
+from fedcox.whole_file import whole_file
 from tests.slides.drawn import Row
 
 

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from fedcox.errors import OutputError
+from fedcox.whole_file import whole_file
 
 
 def write_atomically(path: str | Path, content: str | bytes | Iterable[str]) -> None:
-    """Put bytes, or text (UTF-8) whole or in pieces, at `path`.
+    """Put bytes, or text (UTF-8) whole or in pieces, at `path`, for its owner only.
 
-    A reader sees the old file or the new one, never half, also after a power failure.
+    A mistyped folder is not made.
     """
-    target = Path(path)
-    # In the same folder, since a rename is atomic only within one file system.
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            whole = [content] if isinstance(content, str | bytes) else content
-            file.writelines(one.encode() if isinstance(one, str) else one for one in whole)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
+    if not Path(path).parent.is_dir():
         raise OutputError(
-            f"Cannot write {target}: {error.strerror or error}.",
+            f"Cannot write {path}: No such file or directory.",
             ["Choose a folder that exists and that you may write to."],
-        ) from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+        )
+    whole = [content] if isinstance(content, str | bytes) else content
+    with whole_file(path) as part, part.open("wb") as file:
+        file.writelines(one.encode() if isinstance(one, str) else one for one in whole)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedcox.errors import OutputError
+from fedcox.whole_file import give_to_owner, owners_folder
 
 
 def check_folder(
@@ -42,13 +43,17 @@ def check_folder(
 
 @contextmanager
 def whole_folder(folder: str | Path) -> Iterator[Path]:
-    """A folder to fill; it takes the place of `folder` at the end, and only then."""
+    """A folder to fill; it takes the place of `folder` at the end, and only then.
+
+    It and what is in it are for their owner only.
+    """
     target = Path(folder).resolve()  # "." and ".." have no name of their own
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     old = target.with_name(f".{target.name}.{os.getpid()}.old")
     try:
-        part.mkdir(parents=True)
+        owners_folder(part)
         yield part
+        give_to_owner(part)
         if target.exists():
             target.rename(old)
         part.rename(target)

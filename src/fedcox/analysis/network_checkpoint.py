@@ -19,9 +19,9 @@ import numpy as np
 from fedcox.errors import InputError, needs_extra
 from fedcox.federation.center import Center
 from fedcox.federation.digest import digest
-from fedcox.slides.whole_file import whole_file
 from fedcox.solvers.network_solver import EpochLoss, TrainingState
 from fedcox.survival.cohort import FloatArray
+from fedcox.whole_file import whole_file
 
 _VERSION = "fedcox-training-1"
 

@@ -115,13 +115,13 @@ def _write(found: Audit, folder: Path) -> None:
 
 
 def _show(found: Audit) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.evaluation.protection import Protection
     from fedcox.reports.audit_table import audit_table, noise_line
 
-    console = Console()
+    console = Terminal()
     console.print(audit_table(found))
     console.print(f"Of {found.patients:,} patients in {found.centers} centers. {NO_PROOF}")
     for protection, reason in found.left_out.items():

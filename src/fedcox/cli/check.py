@@ -48,11 +48,11 @@ def check(
     """
     import warnings
 
-    from rich.console import Console
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from fedcox.analysis.file_check import check_file
     from fedcox.analysis.study import Study
+    from fedcox.cli.terminal import Terminal
     from fedcox.errors import FedcoxWarning
 
     plan = Study.read(study)
@@ -61,7 +61,7 @@ def check(
         warnings.simplefilter("always", FedcoxWarning)
         progress.add_task("reading and checking the file", total=None)
         overview = check_file(plan, data, policy)
-    console = Console()
+    console = Terminal()
     _show_patients(console, plan, data, overview)
     doubts = [str(w.message) for w in caught if issubclass(w.category, FedcoxWarning)]
     _show_remarks(console, plan, doubts)

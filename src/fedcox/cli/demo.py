@@ -53,11 +53,11 @@ def demo(
 def _show(simulated: SimulatedTable, fitted: FittedStudy, page: Path) -> None:
     """What was simulated, what was found, and the truth below it."""
     import numpy as np
-    from rich.console import Console
 
     from fedcox.cli.fit import show
+    from fedcox.cli.terminal import Terminal
 
-    Console().print(
+    Terminal().print(
         f"Five simulated hospitals, {len(simulated.frame):,} simulated patients, one process. "
         "Every sum that the fit asked for is listed in ledger.jsonl.\n",
         soft_wrap=True,
@@ -66,4 +66,4 @@ def _show(simulated: SimulatedTable, fitted: FittedStudy, page: Path) -> None:
     truth = ", ".join(
         f"{name} {np.exp(value):.3g}" for name, value in simulated.log_hazard_ratios.items()
     )
-    Console().print(f"The simulation's true hazard ratios: {truth}.", soft_wrap=True)
+    Terminal().print(f"The simulation's true hazard ratios: {truth}.", soft_wrap=True)

@@ -28,9 +28,9 @@ def doctor() -> None:
 
     Example: fedcox doctor
     """
-    from rich.console import Console
+    from fedcox.cli.terminal import Terminal
 
-    console = Console()
+    console = Terminal()
     console.print(_parts())
     missing = [name for name in _BASE if _found(name) == _ABSENT]
     if missing:

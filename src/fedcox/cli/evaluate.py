@@ -144,13 +144,13 @@ def _show(
     compared: tuple[Comparison, ...], experiment: Experiment, out: Path, told: list[str]
 ) -> None:
     """The tables, what to know about them, and where the page is."""
-    from rich.console import Console
     from rich.markup import escape
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.evaluation.evaluation_folder import PAGE
     from fedcox.reports.evaluation_table import evaluation_table, notes_panel
 
-    console = Console()
+    console = Terminal()
     for comparison in compared:
         console.print(evaluation_table(comparison, experiment.schemes, title=experiment.name))
     panel = notes_panel(compared, told)

@@ -9,6 +9,7 @@ import typer
 
 from fedcox.cli.own_command import own_command
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 
 if TYPE_CHECKING:
     from fedcox.evaluation.experiment import Experiment
@@ -35,7 +36,7 @@ def run_shown(
             return run_experiment(experiment, file, workers=workers, watch=watch)
         except KeyboardInterrupt:
             progress.stop()
-            typer.echo(
+            say(
                 f"Stopped. {done:,} of {total:,} rows are kept; to go on: "
                 f"{own_command('--resume')}",
                 err=True,

@@ -235,12 +235,12 @@ def watching(plan: Study) -> Iterator[Watcher]:
 
 def show(fitted: FittedStudy, page: Path) -> None:
     """The ratios and what to know about them, on the terminal."""
-    from rich.console import Console
     from rich.markup import escape
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.reports.ratio_table import guarantee_panel, ratio_table, warnings_panel
 
-    console = Console()
+    console = Terminal()
     console.print(ratio_table(fitted))
     for panel in (guarantee_panel(fitted), warnings_panel(fitted)):
         if panel is not None:

@@ -18,6 +18,7 @@ from fedcox.cli.plan import plan
 from fedcox.cli.predict import predict
 from fedcox.cli.report import report
 from fedcox.cli.reproduce import reproduce
+from fedcox.cli.say import say
 from fedcox.cli.simulate import simulate
 from fedcox.cli.slides import slides
 from fedcox.errors import InputError
@@ -46,7 +47,7 @@ def _version(value: bool) -> None:
     if value:
         from importlib.metadata import version
 
-        typer.echo(f"fedcox {version('fedcox')}")
+        say(f"fedcox {version('fedcox')}")
         raise typer.Exit
 
 
@@ -69,10 +70,11 @@ def main() -> None:
 
 
 def _tell(error: InputError) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    from fedcox.cli.terminal import Terminal
+
+    console = Terminal(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text.assemble(("Error: ", "bold red"), error.subject))
     for fault in error.faults:
         console.print(Text(f"  • {fault}"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcox.cli.patient_files import StudyFile
+from fedcox.cli.say import say
 
 if TYPE_CHECKING:
     from fedcox.analysis.study_plan import StudyPlan
@@ -89,11 +90,11 @@ def plan(
     if out is not None:
         _write(made, out)
     if json:
-        typer.echo(_json(made))
+        say(_json(made))
     else:
         _show(made)
         if out is not None:
-            typer.echo(f"The page to read: {out / 'plan.html'}")
+            say(f"The page to read: {out / 'plan.html'}")
 
 
 def _json(made: StudyPlan) -> str:
@@ -113,14 +114,14 @@ def _write(made: StudyPlan, folder: Path) -> None:
 
 
 def _show(made: StudyPlan) -> None:
-    from rich.console import Console
     from rich.text import Text
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.reports.guarantee_words import epsilon_explained
     from fedcox.reports.plan_table import choice_table, size_table
     from fedcox.reports.plan_words import notes, readings
 
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     console.print(choice_table(made))
     console.print(size_table(made))
     for note in notes(made):

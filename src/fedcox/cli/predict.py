@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +56,7 @@ def predict(
         progress.add_task("predicting", total=None)
         table = predictions(fitted, read_table(data), at)
         write_atomically(out, table.to_csv(index=False))
-    typer.echo(f"{len(table):,} patients written to {out}.")
+    say(f"{len(table):,} patients written to {out}.")
 
 
 def predictions(

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
 def progress_bar(*columns: ProgressColumn) -> Progress:
     """A bar with these columns, or rich's usual ones."""
-    from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    from fedcox.cli.terminal import Terminal
+
+    console = Terminal(stderr=True)
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -156,13 +156,13 @@ def _source(own: OwnSlides) -> SlideSource:
 
 
 def _show(study: SlideStudy, out: Path) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.evaluation.slide_study import claims
 
-    console = Console()
+    console = Terminal()
     title = "Simulated slides: what was found" if study.simulated else "What was found"
     table = Table(title=title, title_justify="left", title_style="bold")
     for name in ("statement", "measured", "held"):

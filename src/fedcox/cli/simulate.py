@@ -128,12 +128,12 @@ def simulate(
 
 def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:
     """The hospitals, and how to go on."""
-    from rich.console import Console
     from rich.markup import escape
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.reports.simulation_table import simulation_table
 
-    console = Console()
+    console = Terminal()
     console.print(simulation_table(study, simulated))
     words = ["fedcox", "fit", out / "study.toml", "--data", out / "all.csv"]
     words += ["--center-column", "hospital", "--out", f"{out}-run"]
@@ -144,8 +144,7 @@ def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:
 
 def _show_cost(out: Path, seconds: float) -> None:
     """How large, how long, and how much memory: what ten times as many would take."""
-    from rich.console import Console
-
+    from fedcox.cli.terminal import Terminal
     from fedcox.reports.number_text import bytes_text, noun_text
 
     sizes = [file.stat().st_size for file in out.iterdir()]
@@ -153,7 +152,7 @@ def _show_cost(out: Path, seconds: float) -> None:
     peak = _peak_memory()
     if peak is not None:
         told += f"; {bytes_text(peak)} of memory at most"
-    Console().print(f"{told}.", soft_wrap=True, highlight=False)
+    Terminal().print(f"{told}.", soft_wrap=True, highlight=False)
 
 
 def _peak_memory() -> int | None:

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedcox.analysis.atomic_file import write_atomically
 from fedcox.deployment.certificates import chain_faults, expiry
 from fedcox.deployment.flare import flare_module
-from fedcox.deployment.private_files import private_folder, write_private
 from fedcox.errors import DeploymentError
+from fedcox.whole_file import owners_folder
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -128,9 +129,9 @@ class Authority:
     def save(self, folder: Path) -> None:
         """Write certificate and key where only their owner can read them."""
         tools = flare_module("nvflare.lighter.utils")
-        private_folder(folder)
-        write_private(folder / _CERTIFICATE, self.certificate)
-        write_private(folder / _KEY, tools.serialize_pri_key(self._key))
+        owners_folder(folder)
+        write_atomically(folder / _CERTIFICATE, self.certificate)
+        write_atomically(folder / _KEY, tools.serialize_pri_key(self._key))
 
     @classmethod
     def load(cls, folder: Path, project: str) -> Authority:

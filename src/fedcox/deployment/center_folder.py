@@ -12,15 +12,11 @@ from fedcox.deployment.authority import Credentials
 from fedcox.deployment.certificates import date_faults, days_left, same_authority
 from fedcox.deployment.kit import Kit
 from fedcox.deployment.participants import Participants
-from fedcox.deployment.private_files import (
-    new_private_folder,
-    private_folder,
-    read_json,
-    write_private_json,
-)
+from fedcox.deployment.private_files import new_private_folder, read_json, write_private_json
 from fedcox.deployment.site_rules import write_center_rules
 from fedcox.deployment.startup_files import ROOT, write_center_startup
 from fedcox.errors import DeploymentError
+from fedcox.whole_file import owners_folder
 
 _VERSION = 1
 _MISSING = "Make the folder with `fedcox center join NAME.kit`, or name it with --folder."
@@ -136,7 +132,7 @@ def join(file: Path, password: str, folder: Path, *, now: datetime) -> CenterFol
         _use(kit, part)
         Identity.create().save(part / "identity.pem")
         for name in ("pending", "approved", "memory"):
-            private_folder(part / name)
+            owners_folder(part / name)
     return CenterFolder.read(folder)
 
 

@@ -8,21 +8,17 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from fedcox.analysis.atomic_file import write_atomically
 from fedcox.deployment.authority import Authority
 from fedcox.deployment.certificates import date_faults, days_left
 from fedcox.deployment.kit import Kit
 from fedcox.deployment.participants import Participants, days_faults
-from fedcox.deployment.private_files import (
-    new_private_folder,
-    private_folder,
-    read_json,
-    write_private,
-    write_private_json,
-)
+from fedcox.deployment.private_files import new_private_folder, read_json, write_private_json
 from fedcox.deployment.sealing import new_password
 from fedcox.deployment.site_rules import write_admin_rules, write_server_rules
 from fedcox.deployment.startup_files import write_admin_startup, write_server_startup
 from fedcox.errors import DeploymentError
+from fedcox.whole_file import owners_folder
 
 _VERSION = 1
 _MISSING = "Make the folder with `fedcox coordinator init`, or name it with --folder."
@@ -130,7 +126,7 @@ def make_folder(
     authority = Authority.create(participants.project, days=days, now=now)
     with new_private_folder(folder) as part:
         for name in ("kits", "runs", "store"):
-            private_folder(part / name)
+            owners_folder(part / name)
         made = CoordinatorFolder(
             part,
             participants.project,
@@ -205,7 +201,7 @@ def _write_kits(
     for name in names:
         passwords[name] = new_password()
         kit = Kit.of(folder.participants, name, authority.for_center(name, now=now))
-        write_private(folder.kits / f"{name}.kit", kit.sealed(passwords[name]))
+        write_atomically(folder.kits / f"{name}.kit", kit.sealed(passwords[name]))
     return passwords
 
 

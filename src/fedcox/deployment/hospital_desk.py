@@ -19,7 +19,6 @@ from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
 from fedcox.deployment.followed_file import append_rows
 from fedcox.deployment.private_files import read_json, write_private_json
-from fedcox.deployment.shown_text import shown
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
 from fedcox.engines.nvflare.messages import Refusal
 from fedcox.engines.nvflare.site import (
@@ -38,6 +37,7 @@ from fedcox.errors import (
 )
 from fedcox.federation.center import Center
 from fedcox.privacy.study_memory import StudyMemory
+from fedcox.shown_text import shown
 
 if TYPE_CHECKING:
     from fedcox.data.encoding import LoadedCohort

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fedcox.analysis.atomic_file import write_atomically
 from fedcox.analysis.atomic_folder import whole_folder
 from fedcox.errors import DeploymentError
 
 _LARGEST = 1 << 20
-_PART = re.compile(r"\.(.+)\.[0-9]+\.part")  # as `write_private` names it
+_PART = re.compile(r"\.(.+)\.[0-9]+\.part")  # as `whole_file` names it
 
 
 @contextmanager
@@ -23,34 +24,11 @@ def new_private_folder(folder: Path) -> Iterator[Path]:
     if os.path.lexists(folder):
         raise DeploymentError(f"{folder} exists already.", ["Choose another --folder."])
     with whole_folder(folder) as part:
-        part.chmod(0o700)
         yield part
 
 
-def private_folder(folder: Path) -> Path:
-    """Make a folder for its owner only, where there is none yet."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
-
-
-def write_private(file: Path, content: bytes) -> None:
-    """Write a file for its owner only, whole or not at all, in place of an older one."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        part.unlink(missing_ok=True)  # of a process that was cut off and had the same number
-        opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(opened, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(file)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise DeploymentError(f"{file} cannot be written: {error.strerror}.") from error
-
-
 def remove_parts(folder: Path, names: Collection[str]) -> None:
-    """Remove what `write_private`, cut off, left of files of these names; nothing else."""
+    """Remove what `whole_file`, cut off, left of files of these names; nothing else."""
     for path in folder.iterdir():
         of = _PART.fullmatch(path.name)
         if of and of[1] in names and path.is_file() and not path.is_symlink():
@@ -59,7 +37,7 @@ def remove_parts(folder: Path, names: Collection[str]) -> None:
 
 def write_private_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write JSON for its owner only."""
-    write_private(file, json.dumps(content, indent=2).encode() + b"\n")
+    write_atomically(file, json.dumps(content, indent=2).encode() + b"\n")
 
 
 def read_json(file: Path, missing: str) -> dict[str, Any]:

@@ -24,8 +24,9 @@ from types import FrameType
 from typing import Any
 
 from fedcox.deployment.flare import flare_module
-from fedcox.deployment.private_files import private_folder, write_private_json
+from fedcox.deployment.private_files import write_private_json
 from fedcox.errors import DeploymentError
+from fedcox.whole_file import owners_folder
 
 _MODULES = (
     "nvflare.private.fed.app.",
@@ -177,7 +178,7 @@ def _tidy(workspace: Path) -> None:
     for path in workspace.iterdir():
         if path.is_dir() and (path.name == _TEMPORARY or is_job_number(path.name)):
             shutil.rmtree(path)
-    private_folder(workspace / _TEMPORARY)
+    owners_folder(workspace / _TEMPORARY)
 
 
 def _environment(workspace: Path) -> dict[str, str]:

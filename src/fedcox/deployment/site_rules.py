@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fedcox.deployment.authority import COORDINATOR_ROLE
-from fedcox.deployment.private_files import private_folder, remove_parts, write_private_json
+from fedcox.deployment.private_files import remove_parts, write_private_json
 from fedcox.deployment.startup_files import CENTER_FILES, SERVER_FILES
 from fedcox.errors import DeploymentError
+from fedcox.whole_file import owners_folder
 
 # The only classes that a job may name on either side: those of the installed package, and the
 # two of the engine that call them.
@@ -82,7 +83,7 @@ def write_center_rules(workspace: Path) -> None:
 def write_server_rules(workspace: Path, *, store: Path, centers: int) -> None:
     """The rules of the coordinator's server; its jobs and results are kept in `store`."""
     _check_startup(workspace, SERVER_FILES)
-    place = private_folder(store).resolve()
+    place = owners_folder(store).resolve()
     resources = {
         "format_version": 2,
         "class_list_enforcement_mode": "enforce",
@@ -105,7 +106,7 @@ def write_server_rules(workspace: Path, *, store: Path, centers: int) -> None:
                 "storage": {
                     "path": "nvflare.app_common.storages.filesystem_storage.FilesystemStorage",
                     "args": {
-                        "root_dir": str(private_folder(place / "snapshots")),
+                        "root_dir": str(owners_folder(place / "snapshots")),
                         "uri_root": "/",
                     },
                 },
@@ -120,7 +121,7 @@ def write_server_rules(workspace: Path, *, store: Path, centers: int) -> None:
             _component(
                 "job_manager",
                 "nvflare.apis.impl.job_def_manager.SimpleJobDefManager",
-                uri_root=str(private_folder(place / "jobs")),
+                uri_root=str(owners_folder(place / "jobs")),
                 job_store_id="job_store",
             ),
             _component(
@@ -134,7 +135,7 @@ def write_server_rules(workspace: Path, *, store: Path, centers: int) -> None:
 
 def write_admin_rules(workspace: Path) -> None:
     """What the coordinator's own client of the server needs."""
-    private_folder(workspace / "transfer")
+    owners_folder(workspace / "transfer")
     settings = {
         "idle_timeout": 900.0,
         "login_timeout": 10.0,
@@ -143,13 +144,13 @@ def write_admin_rules(workspace: Path) -> None:
         "prompt": "> ",
     }
     write_private_json(
-        private_folder(workspace / "local") / "resources.json",
+        owners_folder(workspace / "local") / "resources.json",
         {"format_version": 1, "admin": settings},
     )
 
 
 def _write_rules(workspace: Path, resources: dict[str, Any], rights: dict[str, str]) -> None:
-    local = private_folder(workspace / "local")
+    local = owners_folder(workspace / "local")
     _refuse_others(local, _RULES)
     permissions: dict[str, Any] = {COORDINATOR_ROLE: rights}
     permissions |= dict.fromkeys(_ROLES_WITHOUT_RIGHTS, _NOBODY)

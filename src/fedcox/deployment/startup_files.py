@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fedcox.analysis.atomic_file import write_atomically
 from fedcox.deployment.authority import COORDINATOR_USER, Credentials
 from fedcox.deployment.participants import is_loopback
-from fedcox.deployment.private_files import private_folder, write_private, write_private_json
+from fedcox.deployment.private_files import write_private_json
+from fedcox.whole_file import owners_folder
 
 #: WebSockets over TLS: one outgoing connection per center, which firewalls let pass.
 SCHEME = "http"
@@ -106,8 +108,8 @@ def write_admin_startup(
 def _write(
     workspace: Path, name: str, settings: dict[str, Any], role: str, own: Credentials
 ) -> None:
-    startup = private_folder(private_folder(workspace) / "startup")
+    startup = owners_folder(owners_folder(workspace) / "startup")
     write_private_json(startup / name, settings)
-    write_private(startup / f"{role}.crt", own.certificate)
-    write_private(startup / f"{role}.key", own.key)
-    write_private(startup / ROOT, own.root)
+    write_atomically(startup / f"{role}.crt", own.certificate)
+    write_atomically(startup / f"{role}.key", own.key)
+    write_atomically(startup / ROOT, own.root)

@@ -8,7 +8,7 @@ from fedcox.analysis.asked import asked_by
 from fedcox.analysis.noised_fit import spending
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Request
-from fedcox.deployment.shown_text import shown
+from fedcox.shown_text import shown
 
 
 def request_lines(request: Request) -> list[str]:

@@ -8,7 +8,6 @@ The result is that of a run without the crash, to the last bit.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -26,7 +25,7 @@ from fedcox.federation.ledger import Ledger, LedgerRow
 from fedcox.federation.masked_numbers import round_digest
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
 from fedcox.federation.study_check import evidence_of
-from fedcox.synced_folder import sync_folder
+from fedcox.whole_file import owners_folder, remove_leftovers, whole_file
 
 _VERSION = 1
 _SEAL = sha256().digest_size
@@ -65,7 +64,7 @@ class Checkpointed(AbstractFederation):
         self._live = False
         self._writer = ThreadPoolExecutor(max_workers=1)
         self._writing: Future[None] | None = None
-        folder.mkdir(parents=True, exist_ok=True)
+        owners_folder(folder)
 
     def __enter__(self) -> Self:
         return self
@@ -233,10 +232,6 @@ def _digest(queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[
 
 def _write(file: Path, content: bytes) -> None:
     """On the disk, whole or not at all."""
-    part = file.with_name(f".{file.name}.part")
-    with part.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(file)
-    sync_folder(file.parent)
+    remove_leftovers(file)
+    with whole_file(file) as part:
+        part.write_bytes(content)

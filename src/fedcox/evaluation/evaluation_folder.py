@@ -14,6 +14,7 @@ from fedcox.data.wording import quoted
 from fedcox.errors import InputError, OutputError
 from fedcox.evaluation.comparison import REPLICATES, Comparison
 from fedcox.evaluation.result_file import holds_results, read_results
+from fedcox.whole_file import owners_folder
 
 ROWS, SUMMARY, PAGE = "folds.jsonl", "evaluation.json", "evaluation.html"
 FILES = (ROWS, SUMMARY, PAGE)
@@ -53,7 +54,7 @@ def _ours(path: Path) -> bool:
 def begin_folder(folder: Path, *, overwrite: bool) -> Path:
     """Make the folder ready for rows, and say where these go."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        owners_folder(folder)
         if overwrite:
             for name in FILES:
                 (folder / name).unlink(missing_ok=True)

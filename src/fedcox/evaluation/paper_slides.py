@@ -29,8 +29,8 @@ from fedcox.slides.region import Region
 from fedcox.slides.simulated_slides import SimulatedSlides, read_simulated, simulate_slides
 from fedcox.slides.step import StepProgress
 from fedcox.slides.tiling import Tiling
-from fedcox.slides.whole_file import whole_file
 from fedcox.survival.bags import Bags
+from fedcox.whole_file import whole_file
 
 #: Hears how many of how many things are done, and what is being done.
 Progress = Callable[[int, int, str], None]

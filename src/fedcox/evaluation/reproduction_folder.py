@@ -16,6 +16,7 @@ from fedcox.evaluation.comparison import REPLICATES
 from fedcox.evaluation.reproduction import Claim, Compared, Panel, Reproduction
 from fedcox.evaluation.result import Evaluation
 from fedcox.evaluation.result_file import open_results
+from fedcox.whole_file import owners_folder
 
 SUMMARY, PAGE = "reproduction.json", "reproduction.html"
 
@@ -53,7 +54,7 @@ def check_reproduction_folder(
 def begin_reproduction(folder: Path, panels: Sequence[Panel], *, overwrite: bool) -> None:
     """Make the folder ready for rows; a file of another experiment is told before any run."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        owners_folder(folder)
         if overwrite:
             for name in _names(folder, [panel.name for panel in panels]):
                 (folder / name).unlink(missing_ok=True)

@@ -30,7 +30,7 @@ from fedcox.reports.top_tiles import draw_gallery, tile_table
 from fedcox.slides.opened_bag import KnownSlide
 from fedcox.slides.slide import Slide, open_slide
 from fedcox.slides.step import AbstractStep, Settings, SlideRow, slide_file
-from fedcox.slides.whole_file import whole_file
+from fedcox.whole_file import whole_file
 
 #: Scores the tiles of the slide of this name; the slide's own file may say more of it.
 ScoreSlide = Callable[[str, KnownSlide], ScoredTiles]

@@ -27,8 +27,8 @@ from fedcox.slides.feature_files import (
     too_large,
     unusable,
 )
-from fedcox.slides.whole_file import whole_file
 from fedcox.survival.bags import TileFeatures
+from fedcox.whole_file import whole_file
 
 SCHEMA = "fedcox-bag-1"
 Stage: TypeAlias = Literal["tiles", "raw", "reduced"]

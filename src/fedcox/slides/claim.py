@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedcox.errors import OutputError
-from fedcox.slides.whole_file import remove_leftovers
+from fedcox.whole_file import remove_leftovers
 
 _A_DAY = 86_400.0
 

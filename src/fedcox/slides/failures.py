@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedcox.errors import SlideError
 from fedcox.slides.claim import claimed
-from fedcox.slides.whole_file import whole_file
+from fedcox.whole_file import whole_file
 
 COLUMNS = ("slide_id", "step", "reason")
 _PATIENCE = 10.0

@@ -19,7 +19,7 @@ from fedcox.errors import SlideError, needs_extra
 from fedcox.slides.outlines import Ring, polygons
 from fedcox.slides.region import Region
 from fedcox.slides.step import Settings
-from fedcox.slides.whole_file import whole_file
+from fedcox.whole_file import whole_file
 
 SCHEMA = "fedcox-mask-1"
 

@@ -18,8 +18,8 @@ from fedcox.slides.region import Region
 from fedcox.slides.slide import Pixels, open_slide, tells_mpp
 from fedcox.slides.step import AbstractStep, Settings, SlideRow, slide_file
 from fedcox.slides.tissue import AbstractTissueFinder, OtsuTissue, without_specks_and_holes
-from fedcox.slides.whole_file import whole_file
 from fedcox.slides.work_files import mask_path
+from fedcox.whole_file import whole_file
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fedcox.errors import WeightsError
 from fedcox.slides.slide import Pixels
 from fedcox.slides.tissue import AbstractTissueFinder, Mask
-from fedcox.slides.whole_file import whole_file
+from fedcox.whole_file import whole_file
 
 SCHEMA = "fedcox-unet-1"
 _WINDOW = 512

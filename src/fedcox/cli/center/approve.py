@@ -23,15 +23,14 @@ def approve(
 
     Example: fedcox center approve 3f2a-91bc-0d44-5e67-8a90-b1c2-d3e4-f506
     """
-    from rich.console import Console
-
+    from fedcox.cli.terminal import Terminal
     from fedcox.deployment.approval import Approvals
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.deployment.study_code import read_code
     from fedcox.deployment.study_words import request_lines
 
     home = CenterFolder.read(folder)
-    approvals, console = Approvals(home.pending, home.approved), Console(highlight=False)
+    approvals, console = Approvals(home.pending, home.approved), Terminal(highlight=False)
     if code is None:
         waiting = approvals.waiting()
         for request in waiting:

@@ -55,13 +55,13 @@ def join(
 
 
 def _show(joined: CenterFolder, folder: Path) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
     from fedcox.cli.folder_option import folder_option
+    from fedcox.cli.terminal import Terminal
     from fedcox.privacy.identity import Identity
 
-    console = Console(soft_wrap=True, highlight=False)
+    console = Terminal(soft_wrap=True, highlight=False)
     place = f"{joined.host}:{joined.port}"
     console.print(
         f"[bold green]✓[/] [bold]{escape(joined.name)}[/] of {escape(joined.project)}, "

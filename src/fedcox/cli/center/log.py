@@ -14,14 +14,14 @@ def log(folder: CenterHome = Path("center")) -> None:
 
     Example: fedcox center log
     """
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.deployment.followed_file import FollowedFile
 
-    home, console = CenterFolder.read(folder), Console()
+    home, console = CenterFolder.read(folder), Terminal()
     ledger = FollowedFile(home.ledger, from_start=True)
     rows = ledger.rows()
     if ledger.unreadable:

@@ -52,15 +52,14 @@ def start(
 
     Example: fedcox center start --data patients.csv --policy policy.toml
     """
-    from rich.console import Console
-
+    from fedcox.cli.terminal import Terminal
     from fedcox.deployment.approval import Approvals
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.deployment.center_start import prepare
 
     home = CenterFolder.read(folder)
     settings = prepare(home, data, policy, approve or [])
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(highlight=False, soft_wrap=True)
     _greet(home, console)
     watched = _Watched(home, Approvals(home.pending, home.approved), console, folder)
     _attend(home, settings, watched, console)

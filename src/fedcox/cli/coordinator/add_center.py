@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedcox.cli.say import say
+
 
 def add_center(
     name: Annotated[list[str], typer.Argument(metavar="NAME", help="The hospital to add.")],
@@ -29,4 +31,4 @@ def add_center(
     passwords = add_centers(CoordinatorFolder.read(folder), name, now=datetime.now(UTC))
     made = CoordinatorFolder.read(folder)
     show_kits(made, folder, passwords)
-    typer.echo(f"It ends on {made.expires}, as the others do.")
+    say(f"It ends on {made.expires}, as the others do.")

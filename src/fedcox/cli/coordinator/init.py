@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedcox.cli.say import say
+
 
 def init(
     name: Annotated[
@@ -55,13 +57,13 @@ def init(
     made = CoordinatorFolder.read(folder)
     show_kits(made, folder, passwords)
     option = folder_option(folder, "coordinator")
-    typer.echo(
+    say(
         f"Every certificate ends on {made.expires}; renew with: "
         f"fedcox coordinator renew{option}"
     )
     if not participants.on_loopback:
-        typer.echo(
+        say(
             f"The server will listen on port {port} of every address of this machine: open "
             "this port in the firewall, and no other."
         )
-    typer.echo(f"Next: fedcox coordinator start{option}")
+    say(f"Next: fedcox coordinator start{option}")

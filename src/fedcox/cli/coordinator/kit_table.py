@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 def show_kits(made: CoordinatorFolder, folder: Path, passwords: dict[str, str]) -> None:
     """One line per kit: for whom, where it lies, what opens it."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(soft_wrap=True)
+    from fedcox.cli.terminal import Terminal
+
+    console = Terminal(soft_wrap=True)
     console.print(
         f"[bold green]✓[/] [bold]{escape(made.project)}[/] at {escape(made.host)}:{made.port}"
     )

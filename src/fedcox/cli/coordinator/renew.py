@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedcox.cli.say import say
+
 
 def renew(
     days: Annotated[
@@ -33,4 +35,4 @@ def renew(
     passwords = folders.renew(folders.CoordinatorFolder.read(folder), days=days, now=now)
     made = folders.CoordinatorFolder.read(folder)
     show_kits(made, folder, passwords)
-    typer.echo(f"Every certificate now ends on {made.expires}. Restart the server.")
+    say(f"Every certificate now ends on {made.expires}. Restart the server.")

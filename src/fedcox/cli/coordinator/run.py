@@ -91,12 +91,11 @@ def run(
 
 def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -> None:
     """Bring the study to the server, show how it goes, and raise why it stopped."""
-    from rich.console import Console
-
+    from fedcox.cli.terminal import Terminal
     from fedcox.deployment import jobs
     from fedcox.deployment.run_start import needed_centers
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Terminal(stderr=True, highlight=False, soft_wrap=True)
     needed = needed_centers(home, plan)
     with jobs.session(home) as line:
         _wait_for_centers(home, line, needed, wait, console)

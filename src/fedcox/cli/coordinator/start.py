@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedcox.cli.say import say
+
 
 def start(
     folder: Annotated[
@@ -32,7 +34,7 @@ def start(
     with progress_bar(*spinner) as progress:
         progress.add_task("starting the server", total=None)
         pid = server.start(project)
-    typer.echo(f"The server of {project.project} listens at {project.host}:{project.port}.")
-    typer.echo(f"Process {pid}; its log is {project.log}.")
+    say(f"The server of {project.project} listens at {project.host}:{project.port}.")
+    say(f"Process {pid}; its log is {project.log}.")
     option = folder_option(folder, "coordinator")
-    typer.echo(f"Who is connected: fedcox coordinator status{option}")
+    say(f"Who is connected: fedcox coordinator status{option}")

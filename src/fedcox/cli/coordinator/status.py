@@ -22,15 +22,15 @@ def status(
     """
     from datetime import datetime
 
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.deployment import jobs, server
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
 
     project = CoordinatorFolder.read(folder)
-    console = Console()
+    console = Terminal()
     running = server.running(project)
     if running is None:
         console.print("The server does not run. Start it: fedcox coordinator start")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedcox.cli.say import say
+
 
 def stop(
     folder: Annotated[
@@ -23,4 +25,4 @@ def stop(
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
 
     ran = server.stop(CoordinatorFolder.read(folder))
-    typer.echo("The server has stopped." if ran else "The server was not running.")
+    say("The server has stopped." if ran else "The server was not running.")

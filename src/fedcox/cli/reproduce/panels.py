@@ -46,14 +46,14 @@ def run_panels(
 def _show(
     reproduction: Reproduction, compared: Compared, claims: tuple[Claim, ...], out: Path
 ) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.evaluation.reproduction_folder import PAGE
     from fedcox.reports.claims_table import claims_table
     from fedcox.reports.evaluation_table import evaluation_table
 
-    console = Console()
+    console = Terminal()
     titles = {panel.name: panel.title for panel in reproduction.panels}
     schemes = reproduction.panels[0].experiment.schemes
     for (panel, _), comparison in compared.items():

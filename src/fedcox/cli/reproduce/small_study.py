@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from fedcox.cli.own_command import own_command
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 
 
 def run_study(
@@ -42,4 +41,4 @@ def run_study(
         text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
         (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         write_page(folder / f"{name}.html", result, command=own_command())
-    typer.echo(f"The page to read: {out / f'{name}.html'}")
+    say(f"The page to read: {out / f'{name}.html'}")

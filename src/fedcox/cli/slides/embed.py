@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.say import say
 from fedcox.cli.slides.options import ManifestFile, WorkFolder
 
 if TYPE_CHECKING:
@@ -120,9 +121,9 @@ def embed(
 def _tell(encoder: AbstractEncoder, *, untrained: bool) -> None:
     """What to know of the encoder before it is at work."""
     for note in encoder.notes:
-        typer.echo(note)
+        say(note)
     if untrained:
-        typer.echo(
+        say(
             f"The encoder is {encoder.name}: its features mean something on simulated slides "
             "only."
         )

@@ -9,6 +9,7 @@ import typer
 
 from fedcox.cli.own_command import own_command
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 from fedcox.cli.slides.options import (
     AssumeMpp,
     DeepZoomTile,
@@ -91,7 +92,7 @@ def heatmap(
         outcome = run_step(step, rows, out, watch)
     page = write_run_page(step, rows, out, outcome.failed, command=own_command())
     if page is not None:
-        typer.echo(f"The page to read: {page}")
+        say(f"The page to read: {page}")
     tell_outcome(outcome, out, "heatmaps")
 
 

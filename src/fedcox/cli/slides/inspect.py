@@ -22,16 +22,16 @@ def inspect(
 
     Example: fedcox slides inspect work/reduced/SLIDE.h5
     """
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from fedcox.cli.terminal import Terminal
     from fedcox.slides.contents import contents
 
     found = contents(path)
     table = Table(show_header=False)
     for what, value in found.rows:
         table.add_row(escape(what), escape(value))
-    console = Console()
+    console = Terminal()
     console.print(f"{escape(path.name)}: {escape(found.kind)}", soft_wrap=True, highlight=False)
     console.print(table)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 from fedcox.cli.slides.options import ComputeDevice, ManifestFile, ModelFolder
 
 
@@ -61,7 +62,7 @@ def predict(
         progress.update(task, description=f"scoring {len(bags):,} slides")
         table = predictions(read, listed, bags, patient_score, at or [])
         write_atomically(out, table.to_csv(index=False))
-    typer.echo(f"{len(bags):,} slides of {table['patient_id'].nunique():,} patients: {out}")
+    say(f"{len(bags):,} slides of {table['patient_id'].nunique():,} patients: {out}")
     left_out = dict.fromkeys(
         [name for name in listed.patients if name not in set(table["patient_id"])],
         "No slide that can be scored.",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fedcox.cli.say import say
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -24,9 +26,9 @@ _SECONDS_BETWEEN_LINES = 10.0
 @contextmanager
 def step_display(title: str) -> Iterator[Watch]:
     """What `run_step` reports to, drawn on standard error while the block lasts."""
-    from rich.console import Console
+    from fedcox.cli.terminal import Terminal
 
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = Terminal(stderr=True, soft_wrap=True, highlight=False)
     if not console.is_terminal:
         yield _Lines(title, console).watch
         return
@@ -102,10 +104,10 @@ def tell_left_out(
     if path is None:
         return
     for slide_id, reason in slides.items():
-        typer.echo(f"{slide_id}: left out. {reason}", err=True)
+        say(f"{slide_id}: left out. {reason}", err=True)
     if patients:
-        typer.echo(f"{len(patients):,} patient(s) left out.", err=True)
-    typer.echo(f"{path} says who was left out, and why.", err=True)
+        say(f"{len(patients):,} patient(s) left out.", err=True)
+    say(f"{path} says who was left out, and why.", err=True)
     raise typer.Exit(1)
 
 
@@ -120,7 +122,7 @@ def tell_outcome(outcome: StepOutcome, work: Path, folder: str) -> None:
     told.append(f"{len(outcome.failed):,} failed")
     tiles = f"; {outcome.tiles:,} tiles" if outcome.tiles else ""
     seconds = duration_text(outcome.seconds)
-    typer.echo(f"{work / folder}: slides {', '.join(told)}{tiles}; {seconds}.")
+    say(f"{work / folder}: slides {', '.join(told)}{tiles}; {seconds}.")
     if outcome.failed:
-        typer.echo(f"{work / 'failures.csv'} says why slides failed.")
+        say(f"{work / 'failures.csv'} says why slides failed.")
         raise typer.Exit(1)

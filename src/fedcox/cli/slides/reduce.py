@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 from fedcox.cli.slides.options import DeepZoomTile, ManifestFile, WorkFolder
 from fedcox.cli.slides.progress import step_display, tell_outcome
 
@@ -93,7 +94,7 @@ def reduce(
 
         opened = opened_bags(listed.slides, folder)
         chosen = choice.reducer(work / "reducer.safetensors", training, opened, told)
-    typer.echo(_line(chosen))
+    say(_line(chosen))
     with step_display("reducing") as watch:
         step = ReduceStep(chosen.reducer, opened.bags, opened.faults, folder, deepzoom_tile_px)
         outcome = run_step(step, listed.slides, work, watch)

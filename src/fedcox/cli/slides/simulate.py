@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 
 _FILES = ("slides", "slides.csv", "patients.csv", "planted.json")
 
@@ -51,8 +52,6 @@ def simulate(
         made = simulate_slides(
             folder, patients, centers, seed, size_px=size_px, mpp=mpp, wrote=wrote
         )
-    typer.echo(
-        f"{out}: {len(made.planted):,} simulated slides of {patients:,} simulated patients."
-    )
+    say(f"{out}: {len(made.planted):,} simulated slides of {patients:,} simulated patients.")
     words = ["fedcox", "slides", "segment", str(out / "slides.csv"), "--work", f"{out}-work"]
-    typer.echo(f"Next: {shlex.join(words)}")
+    say(f"Next: {shlex.join(words)}")

@@ -9,6 +9,7 @@ import typer
 
 from fedcox.cli.own_command import own_command
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 from fedcox.cli.slides import training_options as option
 from fedcox.cli.slides.options import ComputeDevice, ManifestFile
 
@@ -129,6 +130,6 @@ def _tell(training: SlideTraining, out: Path) -> None:
     from fedcox.reports.training_lines import training_lines
 
     for line in training_lines(training, out):
-        typer.echo(line)
+        say(line)
     cohorts = training.cohorts
     tell_left_out(out, "train", cohorts.failures, cohorts.patients_left_out)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 
 
 def train_unet(
@@ -71,4 +72,4 @@ def train_unet(
 
         network = train(pictures, truths, steps=steps, seed=seed, watch=watch)
     write_unet(out, network, mask_um)
-    typer.echo(f"{out}: trained on {len(pictures):,} pictures; loss at the end {last[0]:.4f}.")
+    say(f"{out}: trained on {len(pictures):,} pictures; loss at the end {last[0]:.4f}.")
