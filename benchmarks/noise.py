@@ -225,7 +225,7 @@ def noised(study: fedcox.Study, frame: pd.DataFrame, seed: Sequence[int]) -> fed
 def exact(study: fedcox.Study, frame: pd.DataFrame, edges: FloatArray) -> fedcox.FittedStudy:
     """The fit without noise on the same pieces."""
     tables = study.to_dict()
-    tables["privacy"], tables["grid"] = {}, {"edges": edges.tolist()}
+    tables["privacy"], tables["grid"] = {"noise": "none"}, {"edges": edges.tolist()}
     plain = fedcox.Study.from_dict(tables)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fedcox.FedcoxWarning)
@@ -321,7 +321,17 @@ def without_tail(column: pd.Series[float]) -> pd.Series[float]:
     Patients far out weigh less under noise, which moves coefficients where the model is wrong.
     """
     far = (column - column.mean()).abs().max() > _TAIL * column.std()
+    far &= column.nunique() > 2
     return pd.Series(np.log1p(column - column.min())) if far else column
+
+
+def declared(column: pd.Series[float]) -> dict[str, Any]:
+    """A column of the study file: with two values a category, else a number and its range."""
+    low, high = float(column.min()), float(column.max())
+    if not column.isin((low, high)).all():
+        return {"type": "number", "min": low, "max": high}
+    levels = [f"{low:g}", f"{high:g}"]
+    return {"type": "category", "levels": levels, "reference": levels[0]}
 
 
 def real(name: str, draws: int) -> Real | None:
@@ -333,12 +343,11 @@ def real(name: str, draws: int) -> Real | None:
     covariates = patients.covariates.apply(without_tail)
     frame = patients.frame.assign(**covariates)
     events = int(frame["event"].sum())
+    resolution = patients.data.resolution
+    unit = {} if resolution is None else {"resolution": resolution}
     study = fedcox.Study(
-        outcome={"time": "time", "event": "event"},
-        covariates={
-            column: {"type": "number", "min": float(own.min()), "max": float(own.max())}
-            for column, own in covariates.items()
-        },
+        outcome={"time": "time", "event": "event", **unit},
+        covariates={str(column): declared(own) for column, own in covariates.items()},
         grid={"horizon": patients.longest},
         privacy={"noise": {"price": PRICE, "patients": len(frame), "events": events}},
     )

@@ -50,8 +50,8 @@ from fedcox.survival.time_grid import Pieces
 
 #: Beyond this epsilon no noise is added: it would stand for nothing.
 MOST_EPSILON = 1000.0
-#: So large a part of patients is told of; where the model is right it is half of that.
-_MANY_BOUND = 0.01
+#: So large a part of the events is worth a word; where the model is right it is less.
+_MANY_LEFT_OUT = 0.01
 #: Of the noise that has a price, as a logarithm.
 _PRECISION = 1e-6
 
@@ -100,7 +100,7 @@ def fit_noised(
         convergence=(),
         notices=(
             *_not_arrived(solution),
-            *_bound(solution),
+            *_left_out(solution),
             *large_delta(noise_of(study).delta, noise_of(study).patients),
             *lost_centers(
                 [name for name in begun if name not in federation.names], done_again=False
@@ -203,7 +203,7 @@ def public_pieces(study: Study) -> _Pieces:
         if grid.horizon is None:
             raise ValueError("Under noise a study names its horizon.")
         count = grid.pieces or usual_pieces(noise_of(study).expected_events)
-        return _Pieces(table_cells(grid.horizon, unit), True, count)
+        return _Pieces(table_cells(grid.horizon, unit, count), True, count)
     horizon = grid.horizon if grid.edges is None else grid.edges[-1]
     named = cells_between(grid.edges, grid.width, horizon or 0.0, unit).named
     if named is None:
@@ -251,19 +251,20 @@ def _not_arrived(solution: PrivateSolution) -> list[Notice]:
     ]
 
 
-def _bound(solution: PrivateSolution) -> list[Notice]:
+def _left_out(solution: PrivateSolution) -> list[Notice]:
     """Patients far out: they decide nothing where the model is right, and much where not."""
-    count, error = solution.bound
-    if count < max(_MANY_BOUND * solution.patients, 3.0 * error):
+    _, expected, error = solution.left_out
+    events = float(solution.metric.events.sum())
+    if expected < max(_MANY_LEFT_OUT * events, 3.0 * error):
         return []
     return [
         Notice(
             "NoiseWarning",
-            f"About {count:.0f} patients (give or take {2.0 * error:.0f}) weigh less than the "
-            "others, or are watched for less time: their covariates lie far out, or their "
-            "risk is high. Where the model is not right for them coefficients differ from "
-            "those of a fit without noise. Columns with long tails are better taken as "
-            "logarithms.",
+            "Patients whose covariates lie far out, or whose risk is high, do not count in "
+            f"full: about {expected:.0f} events (give or take {2.0 * error:.0f}) that the model "
+            "expects of them are left out. Where the model is not right for them coefficients "
+            "differ from those of a fit without noise. Columns with long tails are better "
+            "taken as logarithms.",
         )
     ]
 
@@ -335,11 +336,12 @@ def _curve_error(solution: PrivateSolution) -> CurveError:
     """Of the baseline and the coefficients together, noise included."""
     metric, spread = solution.metric, solution.setting.scaling.spread
     hazard = np.exp(solution.alpha)
-    means = metric.center + metric.heights[:, None] * metric.drift
-    own = solution.price**2 * hazard**2 / metric.events
+    own = (1.0 + solution.noise**2) * hazard**2 / metric.events
     return CurveError(
         np.append(0.0, np.cumsum(hazard)),
         np.append(0.0, np.cumsum(own)),
-        np.vstack([np.zeros(spread.size), np.cumsum(hazard[:, None] * means, axis=0) * spread]),
+        np.vstack(
+            [np.zeros(spread.size), np.cumsum(hazard[:, None] * metric.means, axis=0) * spread]
+        ),
         every=True,
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,10 +20,13 @@ from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.time_grid import TimeAtRisk
 
-#: Who is bound is counted in this part of the jump.
-BOUND = 0.25
+#: What the rules leave out is counted in this part of the jump, up to so many expected events.
+LEFT_OUT, MOST_LEFT_OUT = 0.15, 4.0
+#: How much what is across pieces and columns counts beside the rest of the information, and of
+#: how many expected events of one patient there is information at most.
+ACROSS, MOST_EXPECTED = 0.13, 6.0
 #: Beyond this no exponential is taken; a hazard so large ends the watch at once.
-_HIGHEST = 300.0
+_HIGHEST = 100.0
 #: Who is nearer to the end of the watch than this is looked at piece by piece.
 _SLACK = 1e-9
 
@@ -31,52 +35,55 @@ _SLACK = 1e-9
 class ScoreMetric:
     """In which units the score is measured: standard deviations, in every direction.
 
-    With d_k events in piece k and z̄_k = center + h_k · drift the mean covariates of those who
-    have the event in it, the part of one event at covariates z is
+    With d_k events in piece k and z̄_k the mean covariates of those who have the event in it,
+    the part of one event at covariates z is
 
         e_k / √d_k    and    whitening · (z − z̄_k).
 
     events      (pieces,) d_k
-    heights     (pieces,) h_k, from -1 to 1, zero on average over events
-    center      (columns,)
-    drift       (columns,)
+    means       (pieces, columns) z̄_k
     whitening   (columns, columns)
     """
 
     events: FloatArray
-    heights: FloatArray
-    center: FloatArray
-    drift: FloatArray
+    means: FloatArray
     whitening: FloatArray
 
     @property
     def size(self) -> int:
-        return int(self.events.size + self.center.size)
+        return int(self.events.size + self.whitening.shape[0])
 
     @property
     def numbers(self) -> int:
         """How many numbers describe it to a center."""
-        return int(2 * self.events.size + 2 * self.center.size + self.whitening.size)
+        return int(self.events.size + self.means.size + self.whitening.size)
 
     @property
-    def whitened_drift(self) -> FloatArray:
-        return np.asarray(self.whitening @ self.drift)
+    def whitened_means(self) -> FloatArray:
+        return np.asarray(self.means @ self.whitening.T)
 
     def step(self, score: FloatArray) -> FloatArray:
         """The Newton step in (α, β) that a score in this metric asks for."""
         of_alpha, of_beta = np.split(score, [self.events.size])
         beta = self.whitening.T @ of_beta
-        return np.append(of_alpha / np.sqrt(self.events) - self._means(beta), beta)
+        return np.append(of_alpha / np.sqrt(self.events) - self.means @ beta, beta)
 
     def score_of(self, step: FloatArray) -> FloatArray:
         """The score whose step in (α, β) this is."""
         alpha, beta = np.split(step, [self.events.size])
         of_beta = np.linalg.solve(self.whitening.T, beta)
-        return np.append(np.sqrt(self.events) * (alpha + self._means(beta)), of_beta)
+        return np.append(np.sqrt(self.events) * (alpha + self.means @ beta), of_beta)
 
-    def _means(self, beta: FloatArray) -> FloatArray:
-        """β · z̄_k of each piece."""
-        return float(beta @ self.center) + self.heights * float(beta @ self.drift)
+
+def turn(columns: FloatArray, matrix: FloatArray) -> FloatArray:
+    """The matrix times every patient's columns.
+
+    No matrix product, in which a row might depend on the others to the last bit.
+    """
+    turned = np.zeros((len(columns), len(matrix)))
+    for column, own in enumerate(matrix.T):
+        turned += columns[:, column, None] * own
+    return turned
 
 
 def moment_rows(covariates: FloatArray, numbers: BoolArray) -> FloatArray:
@@ -94,44 +101,45 @@ def moment_bound(numbers: int, categories: int) -> float:
     return math.sqrt(2 * numbers + categories)
 
 
-def event_rows(
-    covariates: FloatArray, placed: TimeAtRisk, heights: FloatArray, cap: float
-) -> FloatArray:
-    """Products of y = [1, z] of those with the event: (patients, sums).
+def product_rows(columns: FloatArray, cap: float) -> FloatArray:
+    """Products of y = [1, columns]: (patients, products), no row longer than cap².
 
-    Each is weighted by w² with w = min(1, cap / |y|), which looks at covariates alone. First
-    the upper triangle of y yᵀ, where what stands for two entries counts √2, then z by the
-    height of the piece: no row is longer than `event_bound`.
+    Each is weighted by w² with w = min(1, cap / |y|), which looks at covariates alone.
     """
-    y = np.hstack([np.ones((covariates.shape[0], 1)), covariates])
-    happened = placed.event & (placed.passed < heights.size)
-    weight = happened * np.minimum(1.0, cap**2 / (y**2).sum(axis=1))
-    row, column = np.triu_indices(y.shape[1])
-    height = np.append(heights, 0.0)[np.minimum(placed.passed, heights.size)]
-    factor = np.where(row == column, 1.0, math.sqrt(2.0))
-    products = y[:, row] * y[:, column] * factor * weight[:, None]
-    return np.hstack([products, covariates * (weight * height)[:, None]])
+    y = np.hstack([np.ones((columns.shape[0], 1)), columns])
+    weight = np.minimum(1.0, cap**2 / (y**2).sum(axis=1))
+    row, column, factor = _triangle(y.shape[1])
+    return np.asarray(y[:, row] * y[:, column] * factor * weight[:, None])
 
 
-def event_bound(cap: float) -> float:
-    """The longest row of `event_rows`, where heights are between -1 and 1."""
-    return math.hypot(cap**2, cap)
+def event_rows(columns: FloatArray, placed: TimeAtRisk, pieces: int, cap: float) -> FloatArray:
+    """The columns of those with the event, piece by piece: (patients, pieces · columns).
+
+    Weighted by min(1, cap / |columns|): no row is longer than cap.
+    """
+    length = np.sqrt((columns**2).sum(axis=1))
+    weight = np.minimum(1.0, cap / np.maximum(length, cap))
+    rows = np.zeros((*columns.shape[:1], pieces, *columns.shape[1:]))
+    happened = np.flatnonzero(placed.event & (placed.passed < pieces))
+    rows[happened, placed.passed[happened]] = columns[happened] * weight[happened, None]
+    return rows.reshape(len(columns), -1)
 
 
-@dataclass(frozen=True, eq=False)
-class EventProducts:
-    """Sums of `event_rows`: w² y yᵀ, and w² h z, over events."""
+def square_of(triangle: FloatArray) -> FloatArray:
+    """The symmetric matrix whose entries on and above the diagonal these are.
 
-    square: FloatArray  # (columns + 1, columns + 1)
-    by_height: FloatArray  # (columns,)
+    What stands for two entries counts √2, so that the length of the one is that of the other.
+    """
+    size = math.isqrt(2 * triangle.size)
+    row, column, factor = _triangle(size)
+    square = np.zeros((size, size))
+    square[row, column] = square[column, row] = triangle / factor
+    return square
 
-    @classmethod
-    def of(cls, vector: FloatArray, columns: int) -> EventProducts:
-        row, column = np.triu_indices(columns + 1)
-        square = np.zeros((columns + 1, columns + 1))
-        square[row, column] = vector[: row.size] / np.where(row == column, 1.0, math.sqrt(2.0))
-        square[column, row] = square[row, column]
-        return cls(square, vector[row.size :])
+
+def _triangle(size: int) -> tuple[IntArray, IntArray, FloatArray]:
+    row, column = np.triu_indices(size)
+    return row, column, np.where(row == column, 1.0, math.sqrt(2.0))
 
 
 def score_rows(
@@ -144,34 +152,70 @@ def score_rows(
 ) -> FloatArray:
     """Each patient's part of the score at (α, β), in the metric.
 
-    (patients, pieces + columns + 1): the last number is `BOUND` times the jump for patients who
-    weigh less than they would, or are watched for less time; zero for all others.
+    (patients, pieces + columns + 2). With b_k(z) the part of one event at covariates z in piece
+    k, weights are w_k = min(1, jump / |b_k|). A patient is watched until the compensator, the
+    sum of w_k b_k a_k r · (part of the piece lived through), is as long as `watch`; an event
+    after that does not count.
 
-    With b_k(z) the part of one event at covariates z in piece k, weights are
-    w_k = min(1, jump / |b_k|). A patient is watched until Σ w_k |b_k| a_k r · (part of the
-    piece lived through) reaches `watch`; an event after that does not count.
+    The last two numbers are about what weights and watch leave out, in units of `LEFT_OUT`
+    times the jump: the event, less its weight, and the events that the model expects there,
+    `MOST_LEFT_OUT` at most.
     """
     alpha, beta = point
     rules = _Rules(alpha, metric, jump, watch)
-    centered = covariates - metric.center
-    y = np.zeros_like(centered)
-    for column, own in enumerate(metric.whitening.T):  # no matrix product: see above
-        y += centered[:, column, None] * own
+    y = turn(covariates, metric.whitening)
     predictor = linear_predictor(covariates, beta)
-    rows = np.empty((len(y), alpha.size + beta.size + 1))
+    rows = np.empty((len(y), alpha.size + beta.size + 2))
     with np.errstate(over="ignore", invalid="ignore"):
-        part, bound = rules.in_full(np.exp(predictor), placed), np.zeros(len(y))
+        part, left_out = rules.in_full(np.exp(predictor), placed), np.zeros((len(y), 2))
         some = np.flatnonzero(~rules.certainly_free(y, predictor, placed))
         if some.size:
             of_some = rules.applied(y[some], predictor[some], placed.rows(some))
-            part[some], bound[some] = of_some
-        total = part.sum(axis=1, keepdims=True)
-        shift = (part * metric.heights).sum(axis=1, keepdims=True)
+            part[some], left_out[some] = of_some
         np.multiply(part, 1.0 / np.sqrt(metric.events), out=rows[:, : alpha.size])
-        np.multiply(y, total, out=rows[:, alpha.size : -1])
-        rows[:, alpha.size : -1] -= metric.whitened_drift * shift
-        rows[:, -1] = bound
+        of_beta = rows[:, alpha.size : -2]
+        np.multiply(y, part.sum(axis=1, keepdims=True), out=of_beta)
+        of_beta -= turn(part, metric.whitened_means.T)
+        np.multiply(left_out, LEFT_OUT * jump, out=rows[:, -2:])
     return rows
+
+
+def information_rows(
+    covariates: FloatArray,
+    placed: TimeAtRisk,
+    point: tuple[FloatArray, FloatArray],
+    metric: ScoreMetric,
+    reach: float,
+    cap: float,
+) -> FloatArray:
+    """Each patient's part of the information at (α, β), in the metric.
+
+    (patients, products + pieces · columns). With y_k the part of the metric that belongs to β
+    and g_k the weighted compensator of piece k, as far as it is watched in `score_rows`: the
+    triangle of Σ g_k y_k y_kᵀ, then `ACROSS` · cap · g_k y_k of every piece. Who has a trace of
+    cap² or `MOST_EXPECTED` events is looked at no more: no row is longer than
+    `information_bound`.
+    """
+    alpha, beta = point
+    rules = _Rules(alpha, metric, reach, reach)
+    y, means = turn(covariates, metric.whitening), metric.whitened_means
+    with np.errstate(over="ignore", invalid="ignore"):
+        gone, squares = rules.compensator(y, linear_predictor(covariates, beta), placed)
+        spent = np.maximum(squares / cap**2, 1.0 / MOST_EXPECTED) * gone
+        kept = (1.0 - _before(spent)) / np.where(spent > 0, spent, 1.0)
+        gone *= np.clip(kept, 0.0, 1.0)
+        mean = turn(gone, means.T)
+        row, column, factor = _triangle(y.shape[1])
+        rows = gone.sum(axis=1, keepdims=True) * y[:, row] * y[:, column]
+        rows -= y[:, row] * mean[:, column] + mean[:, row] * y[:, column]
+        rows += turn(gone, (means[:, row] * means[:, column]).T)
+        across = (gone * (ACROSS * cap))[:, :, None] * (y[:, None, :] - means)
+    return np.hstack([rows * factor, across.reshape(len(y), -1)])
+
+
+def information_bound(cap: float) -> float:
+    """The longest row of `information_rows`."""
+    return cap**2 * math.hypot(1.0, ACROSS * math.sqrt(MOST_EXPECTED))
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,17 +239,19 @@ class _Rules:
 
         They are nearly all; for the others `applied` looks at every piece.
         """
-        heights, drift = self.metric.heights, self.metric.whitened_drift
-        along = (y * drift).sum(axis=1)
-        square = (y**2).sum(axis=1) + 1.0 / self.metric.events.min()
-        square += float((heights**2).max() * (drift @ drift))
-        square -= 2.0 * np.minimum(heights.min() * along, heights.max() * along)
-        longest = np.sqrt(square)
+        means = self.metric.whitened_means
+        center = (means.min(axis=0) + means.max(axis=0)) / 2.0
+        apart = np.sqrt(((means - center) ** 2).sum(axis=1).max(initial=0.0))
+        square = (np.sqrt(((y - center) ** 2).sum(axis=1)) + apart) ** 2
         hazard = np.append(self.hazard, 0.0)
-        before = np.append(0.0, np.cumsum(hazard[:-1]))
-        passed = np.minimum(placed.passed, self.alpha.size)
-        spent = np.exp(predictor) * (before[passed] + hazard[passed] * placed.part) * longest
-        return np.asarray((longest <= self.jump) & (spent <= self.watch * (1.0 - _SLACK)))
+        own = hazard**2 / np.append(self.metric.events, 1.0)
+        before, own_before = np.append(0.0, np.cumsum(hazard)), np.append(0.0, np.cumsum(own))
+        passed, part = np.minimum(placed.passed, self.alpha.size), placed.part
+        risk = np.exp(predictor)
+        spent = square * (risk * (before[passed] + hazard[passed] * part)) ** 2
+        spent += risk**2 * (own_before[passed] + own[passed] * part**2)
+        light = square + 1.0 / self.metric.events.min() <= self.jump**2
+        return np.asarray(light & (spent <= self.watch**2 * (1.0 - _SLACK)))
 
     def in_full(self, risk: FloatArray, placed: TimeAtRisk) -> FloatArray:
         """(patients, pieces), of patients to whom the rules do nothing."""
@@ -221,31 +267,93 @@ class _Rules:
     def applied(
         self, y: FloatArray, predictor: FloatArray, placed: TimeAtRisk
     ) -> tuple[FloatArray, FloatArray]:
-        """(patients, pieces), and the mark of who is bound."""
-        metric, drift, pieces = self.metric, self.metric.whitened_drift, self.alpha.size
-        along = (y * drift).sum(axis=1, keepdims=True)
-        square = (y**2).sum(axis=1, keepdims=True) - 2.0 * metric.heights * along
-        square += 1.0 / metric.events + metric.heights**2 * float(drift @ drift)
-        length = np.sqrt(np.maximum(square, 1.0 / metric.events))
-        weight = np.minimum(1.0, self.jump / length)
-        rate = weight * np.exp(np.minimum(predictor[:, None] + self.alpha, _HIGHEST))
-        speed = rate * length
-        lived = _lived(placed, pieces)
-        passed = np.cumsum(speed * lived, axis=1)
-        before = passed - speed * lived
-        with np.errstate(divide="ignore"):
-            left = np.maximum((self.watch - before) / speed, 0.0)
-        part = -rate * np.where(speed > 0, np.minimum(lived, left), lived)
-        whole = passed[:, -1] <= self.watch
-        rows = np.flatnonzero(placed.event & (placed.passed < pieces) & whole)
-        part[rows, placed.passed[rows]] += weight[rows, placed.passed[rows]]
-        lighter = ((weight < 1.0) & (lived > 0)).any(axis=1)
-        return part, BOUND * self.jump * (~whole | lighter)
+        """(patients, pieces), and what is left out: (patients, 2)."""
+        watch = self._watched(y, predictor, placed)
+        expected = (watch.hazard * watch.lived - watch.gone).sum(axis=1)
+        part = -watch.gone
+        left_out = np.column_stack([np.zeros(len(y)), np.clip(expected, 0.0, MOST_LEFT_OUT)])
+        rows = np.flatnonzero(placed.event & (placed.passed < self.alpha.size))
+        last = placed.passed[rows]
+        counted = np.where(watch.whole[rows], watch.weight[rows, last], 0.0)
+        part[rows, last] += counted
+        # An event counts as left out until so many were expected.
+        left_out[rows, 0] = np.where(expected[rows] <= MOST_LEFT_OUT, 1.0 - counted, 0.0)
+        return part, left_out
+
+    def compensator(
+        self, y: FloatArray, predictor: FloatArray, placed: TimeAtRisk
+    ) -> tuple[FloatArray, FloatArray]:
+        """Weighted, as far as it is watched, and |y_k|²: both (patients, pieces)."""
+        watch = self._watched(y, predictor, placed)
+        return watch.gone, np.maximum(watch.square - 1.0 / self.metric.events, 0.0)
+
+    def _watched(self, y: FloatArray, predictor: FloatArray, placed: TimeAtRisk) -> _Watched:
+        metric, means = self.metric, self.metric.whitened_means
+        own, along = (y**2).sum(axis=1, keepdims=True), turn(y, means)
+        square = own - 2.0 * along + (means**2).sum(axis=1) + 1.0 / metric.events
+        square = np.maximum(square, 1.0 / metric.events)
+        weight = np.minimum(1.0, self.jump / np.sqrt(square))
+        hazard = np.exp(np.minimum(predictor[:, None] + self.alpha, _HIGHEST))
+        rate, lived = weight * hazard, _lived(placed, self.alpha.size)
+        left = self._left(own, along, rate, square, lived)
+        ended = np.cumsum(left < lived, axis=1)
+        # The whole of the pieces before the end of the watch, and what is left in that one.
+        gone = rate * np.where(ended == 0, lived, np.where(_first(ended), left, 0.0))
+        return _Watched(gone, hazard, lived, weight, square, ended[:, -1] == 0)
+
+    def _left(
+        self,
+        own: FloatArray,
+        along: FloatArray,
+        rate: FloatArray,
+        square: FloatArray,
+        lived: FloatArray,
+    ) -> FloatArray:
+        """After which part of each piece the compensator is as long as the watch.
+
+        It moves on a straight line in every piece, in (α, β), from where it is at its begin.
+        `own` is |y|², `along` the products of y with the means, `square` the length of a part.
+        """
+        means, events = self.metric.whitened_means, self.metric.events
+        gone = rate * lived
+        total, shifted = _before(gone), _before(gone * along)
+        # Of the means weighted so far, with the mean of the piece and with themselves.
+        across = turn(gone, np.tril(means @ means.T, -1))
+        length = (means**2).sum(axis=1)
+        themselves = _before(2.0 * gone * across + gone**2 * length)
+        long = _before(gone**2 / events) + own * total**2 - 2.0 * total * shifted + themselves
+        room = np.maximum(self.watch**2 - long, 0.0)
+        ahead = rate * (own * total - shifted - along * total + across)
+        speed = rate**2 * square
+        root = np.sqrt(ahead**2 + speed * room)
+        left = np.where(ahead > 0, room / (ahead + root), (root - ahead) / speed)
+        return np.where(speed > 0, left, np.inf)
+
+
+class _Watched(NamedTuple):
+    """Of each patient in each piece, (patients, pieces); `whole`: watched to the end."""
+
+    gone: FloatArray
+    hazard: FloatArray
+    lived: FloatArray
+    weight: FloatArray
+    square: FloatArray
+    whole: BoolArray
 
 
 def score_bound(jump: float, watch: float) -> float:
     """The longest row of `score_rows`, as far as rules of weight and watch see to it."""
-    return math.hypot(max(jump, watch), BOUND * jump)
+    return math.hypot(max(jump, watch), math.hypot(1.0, MOST_LEFT_OUT) * LEFT_OUT * jump)
+
+
+def _before(sums: FloatArray) -> FloatArray:
+    """In each piece the sum over those before it."""
+    return np.cumsum(sums, axis=1) - sums
+
+
+def _first(ended: IntArray) -> BoolArray:
+    """The piece in which the count becomes one."""
+    return (ended > 0) & (np.cumsum(ended > 0, axis=1) == 1)
 
 
 def _lived(placed: TimeAtRisk, pieces: int) -> FloatArray:

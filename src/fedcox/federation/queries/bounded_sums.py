@@ -15,7 +15,14 @@ from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
 from fedcox.privacy.exposure import Exposure
 from fedcox.privacy.release import GaussianRelease
-from fedcox.survival.bounded_shares import ScoreMetric, event_rows, moment_rows, score_rows
+from fedcox.survival.bounded_shares import (
+    ScoreMetric,
+    event_rows,
+    information_rows,
+    moment_rows,
+    product_rows,
+    score_rows,
+)
 from fedcox.survival.clipping import shortened
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
@@ -127,17 +134,40 @@ class NoisedMoments(AbstractBoundedSum):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisedEventProducts(AbstractBoundedSum):
-    """Squares and products of the covariates of those who have the event."""
+class NoisedProducts(AbstractBoundedSum):
+    """Squares and products of the covariates, as scaled."""
 
-    agreed: Setting
-    heights: FloatArray
+    scaling: Scaling
     cap: float
     release: GaussianRelease
 
     @property
     def name(self) -> str:
-        return "noised event products"
+        return "noised covariate products"
+
+    @property
+    def numbers(self) -> int:
+        return self.scaling.numbers + 1 + _RELEASE
+
+    @property
+    def size(self) -> int:
+        return _triangle(int(self.scaling.keep.size) + 1)
+
+    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        return product_rows(_scaled(self.scaling, cohort, patients), self.cap)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedEventMoments(AbstractBoundedSum):
+    """The covariates of those who have the event, by the piece in which they have it."""
+
+    agreed: Setting
+    cap: float
+    release: GaussianRelease
+
+    @property
+    def name(self) -> str:
+        return "noised event moments"
 
     @property
     def setting(self) -> Setting:
@@ -145,17 +175,56 @@ class NoisedEventProducts(AbstractBoundedSum):
 
     @property
     def numbers(self) -> int:
-        return int(self.heights.size) + 1 + _RELEASE
+        return 1 + _RELEASE
 
     @property
     def size(self) -> int:
-        columns = self.agreed.columns
-        return (columns + 1) * (columns + 2) // 2 + columns
+        return self.agreed.intervals * self.agreed.columns
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         scaled = _scaled(self.agreed.scaling, cohort, patients)
         placed = self.agreed.placed(cohort).rows(patients)
-        return event_rows(scaled, placed, self.heights, self.cap)
+        return event_rows(scaled, placed, self.agreed.intervals, self.cap)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedInformationAt(AbstractBoundedSum):
+    """The information at these parameters, in a metric of standard deviations."""
+
+    agreed: Setting
+    alpha: FloatArray
+    beta: FloatArray
+    metric: ScoreMetric
+    reach: float
+    cap: float
+    release: GaussianRelease
+
+    @property
+    def name(self) -> str:
+        return "noised information"
+
+    @property
+    def setting(self) -> Setting:
+        return self.agreed
+
+    @property
+    def point(self) -> tuple[FloatArray, FloatArray]:
+        return self.alpha, self.beta
+
+    @property
+    def numbers(self) -> int:
+        return self.alpha.size + self.beta.size + self.metric.numbers + 2 + _RELEASE
+
+    @property
+    def size(self) -> int:
+        columns = self.agreed.columns
+        return _triangle(columns) + self.agreed.intervals * columns
+
+    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        scaled = _scaled(self.agreed.scaling, cohort, patients)
+        placed = self.agreed.placed(cohort).rows(patients)
+        point = self.alpha, self.beta
+        return information_rows(scaled, placed, point, self.metric, self.reach, self.cap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +260,7 @@ class NoisedScoreAt(AbstractBoundedSum):
 
     @property
     def size(self) -> int:
-        return int(self.alpha.size + self.beta.size) + 1
+        return int(self.alpha.size + self.beta.size) + 2
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         scaled = _scaled(self.agreed.scaling, cohort, patients)
@@ -205,3 +274,8 @@ def _scaled(scaling: Scaling, cohort: Cohort, patients: IntArray) -> FloatArray:
     scaled = np.empty((patients.size, scaling.keep.size))
     scaling.apply(cohort.covariates[patients], out=scaled, complete=cohort.complete)
     return scaled
+
+
+def _triangle(size: int) -> int:
+    """Entries of a symmetric matrix on and above the diagonal."""
+    return size * (size + 1) // 2
