@@ -41,7 +41,7 @@ ANSWERED = (
     "follow-up",
     "last interval",
     "local steps",
-    "noised covariate moments",
+    "noised moments",
     "compressed by EightBit",
     "compressed by TopK",
     "random entries",

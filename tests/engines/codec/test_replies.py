@@ -53,7 +53,7 @@ def test_a_reply_arrives_bit_for_bit(name: str, who: str) -> None:
     assert bits(found) == bits(answer)
 
 
-@pytest.mark.parametrize("name", ["noised score", "noised covariate moments"])
+@pytest.mark.parametrize("name", ["noised score", "noised moments"])
 def test_a_noised_reply_arrives_though_it_is_below_zero(name: str) -> None:
     query = QUESTIONS[name]
     assert isinstance(query, AbstractPrivateQuery)
