@@ -214,7 +214,7 @@ class LostCentersWarning(FedcoxWarning):
 
 
 class NoiseWarning(FedcoxWarning):
-    """What noise for differential privacy, or the bounds it needs, may have done to a result."""
+    """What noise for privacy, or the bounds it needs, may have done to a result."""
 
 
 class LargeDeltaWarning(FedcoxWarning):

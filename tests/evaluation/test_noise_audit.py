@@ -114,8 +114,8 @@ def test_a_part_of_the_noise_given_as_the_whole_is_caught(
 def test_shares_that_are_clipped_too_late_are_caught(
     monkeypatch: pytest.MonkeyPatch, kind: type[NoisedQuestion]
 ) -> None:
-    def late(rows: FloatArray, bound: float, factor: FloatArray | None = None) -> FloatArray:
-        return shortened(rows, 2.0 * bound, factor)
+    def late(rows: FloatArray, bound: float) -> FloatArray:
+        return shortened(rows, 2.0 * bound)
 
     monkeypatch.setattr("fedcox.federation.queries.bounded_sums.shortened", late)
     found = audited(question(kind), masked=False)

@@ -480,7 +480,9 @@ ARRIVING: dict[str, tuple[AbstractQuery[Any], Callable[[Any], object], str]] = {
     ),
     "noise too small to add": (
         QUESTIONS["noised moments"],
-        lambda tree: tree["questions"][0]["release"].update(noise_multiplier=1e-310, whole=None),
+        lambda tree: tree["questions"][0]["release"].update(
+            noise_multiplier=1e-310, whole=None
+        ),
         "release: noise multiplier and sensitivity are too small",
     ),
     "training in place of a setting": (
