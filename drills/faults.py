@@ -28,9 +28,9 @@ age = { type = "number", min = 0, max = 120 }
 sex = { type = "category", levels = ["female", "male"], reference = "female" }
 marker = { type = "number", min = 0, max = 20 }
 """,
-    "solver": 'method = "private"\npatients = 600\nsteps = 40',
+    "solver": 'method = "newton"',
     "privacy": "secure_sums = false",
-    "privacy__differential": "epsilon = 4\ndelta = 1e-5",
+    "privacy__noise": "epsilon = 4\ndelta = 1e-5\npatients = 600",
 }
 POLICY = """[protection]
 secure_sums = "optional"
@@ -238,7 +238,7 @@ def center_not_started(federation: Federation, log: Log) -> None:
 
 
 def budget_kept(federation: Federation, log: Log) -> None:
-    """Kills in a study under differential privacy: the budget is paid before, and once."""
+    """Kills in a study under noise: the budget is paid before, and once."""
     policy = federation.folder / "policy.toml"
     policy.write_text(POLICY, encoding="utf-8")
     for name in NAMES:

@@ -147,30 +147,42 @@ def compression_block() -> str:
 
 
 def privacy_block() -> str:
-    """C-index by epsilon, what was to be found out, and the command."""
+    """C-index, error and what noise costs by epsilon, what was to be found out, the command."""
     record = _study("privacy")
     fits = {
-        (found["method"], found["epsilon"], found["columns"]): found["c_indices"]
+        (found["method"], found["epsilon"], found["columns"]): found
         for found in record["judged"]
     }
     rows = [
         [
             method if epsilon is None else f"{method}, epsilon {epsilon:g}",
             *(
-                f"{mean(fits[method, epsilon, columns]):.3f} ± "
-                f"{stdev(fits[method, epsilon, columns]):.3f}"
+                cell
                 for columns in record["columns"]
+                for cell in _privacy_cells(fits[method, epsilon, columns])
             ),
         ]
         for method, epsilon in dict.fromkeys(key[:2] for key in fits)
     ]
-    heads = ["fit", *(f"P = {columns}" for columns in record["columns"])]
+    heads = ["fit"]
+    for columns in record["columns"]:
+        heads += [f"P = {columns}: c-index", "error", "arrived", "standard errors"]
     claims = [
         [claim["statement"], claim["measured"], "yes" if claim["held"] else "**no**"]
         for claim in record["claims"]
     ]
     told = _markdown(["statement", "measured", "held"], claims)
     return "\n".join([*_markdown(heads, rows), "", *told, "", "`fedcox reproduce privacy`"])
+
+
+def _privacy_cells(found: dict[str, Any]) -> list[str]:
+    indices, arrived = found["c_indices"], len(found["covered"])
+    return [
+        f"{mean(indices):.3f} ± {stdev(indices):.3f}",
+        f"{mean(found['errors']):.3f}",
+        f"{arrived} of {len(indices)}",
+        f"× {mean(found['prices']):.2f}" if arrived else "–",
+    ]
 
 
 def slides_block() -> str:

@@ -174,16 +174,16 @@ def under_secure_sums(fitted: FittedStudy) -> FittedStudy:
 
 
 def under_differential_privacy(
-    fitted: FittedStudy, *, epsilon: float = 1.0, masked: bool = True, sampling: float = 1.0
+    fitted: FittedStudy, *, epsilon: float = 1.0, masked: bool = True
 ) -> FittedStudy:
-    """The same coefficients where all that was seen were noisy sums."""
-    columns, steps = len(fitted.coefficients), 100
+    """The same coefficients, of a fit on noisy sums that did not arrive."""
+    columns, steps = len(fitted.coefficients), 11
     numbers = len(fitted.baseline) + columns
     ledger = tuple(
         LedgerRow(
             step,
             row.name,
-            "clipped gradient" + (" of a sample" if sampling < 1 else ""),
+            "noised score",
             numbers,
             8 * numbers,
             numbers + 7,
@@ -215,7 +215,7 @@ def under_differential_privacy(
         concordance=None,
         convergence=tuple(RoundRow(step, math.nan, None) for step in range(1, steps + 1)),
         ledger=ledger,
-        guarantee=Guarantee(epsilon, 1e-5, steps, 38.25, sampling, masked, 1.83 * epsilon),
+        guarantee=Guarantee(epsilon, 1e-5, steps, 38.25, 1.0, masked, 1.83 * epsilon),
     )
 
 

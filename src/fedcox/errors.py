@@ -35,7 +35,7 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── DoubtfulTimesWarning     follow-up times that may rather be dates
 ├── FilledCellsWarning       missing values that the mean of all centers stands for
 ├── LostCentersWarning       centers that stopped answering, and are not in the result
-├── NoiseWarning             noise for privacy as large as the effects that are looked for
+├── NoiseWarning             what noise for privacy, or the bounds it needs, may have done
 └── LargeDeltaWarning        a delta at which the promise to one patient means little
 """
 
@@ -214,7 +214,7 @@ class LostCentersWarning(FedcoxWarning):
 
 
 class NoiseWarning(FedcoxWarning):
-    """Noise for differential privacy that is as large as the effects that are looked for."""
+    """What noise for privacy, or the bounds it needs, may have done to a result."""
 
 
 class LargeDeltaWarning(FedcoxWarning):

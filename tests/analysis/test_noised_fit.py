@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.analysis.noised_fit import planned, spending
+from fedcox.analysis.notices import large_delta
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import NoiseWarning, NotConvergedWarning, StudyError
@@ -225,6 +228,38 @@ def test_a_fit_that_did_not_arrive_is_read_back_as_one(tmp_path: Path) -> None:
     assert again.covariance is None
 
 
+@pytest.mark.parametrize("known", [None, 3.5, math.inf])
+def test_a_guarantee_is_read_back_whatever_is_known_against_centers(
+    known: float | None, tmp_path: Path
+) -> None:
+    found = fitted()
+    assert found.guarantee is not None
+    promised = replace(found.guarantee, epsilon_against_centers=known)
+    path = tmp_path / "fit.json"
+    replace(found, guarantee=promised).save(path)
+    written = json.loads(path.read_text())["guarantee"]
+    assert ("epsilon_against_centers" in written) == (known is not None)
+    assert FittedStudy.read(path).guarantee == promised
+
+
+def test_the_epsilon_against_other_centers_counts_one_part_of_the_noise() -> None:
+    """By dp-accounting itself: all sums as one, and a third of the noise's variance."""
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    guarantee = fitted().guarantee
+    assert guarantee is not None
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(dp_accounting.GaussianDpEvent(guarantee.noise / math.sqrt(3)))
+    larger = guarantee.epsilon_against_centers
+    assert larger == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-6)
+
+
+@pytest.mark.parametrize(("delta", "told"), [(1 / 2400, True), (0.01, True), (4e-4, False)])
+def test_a_delta_of_one_patient_or_more_is_told(delta: float, told: bool) -> None:
+    assert bool(large_delta(delta, 2400)) == told
+
+
 @pytest.mark.parametrize("price", [0.05, 0.2])
 def test_a_price_is_what_noise_adds_to_the_standard_errors(price: float) -> None:
     study = Study(**tables(privacy=under(price=price, events=1400)))
@@ -319,7 +354,7 @@ def test_many_patients_far_out_are_told_of() -> None:
 
 
 GROUPED = {"grid": {"width": 90.0, "horizon": HORIZON}}
-PRIVATE = {"method": "private", "patients": 2400}
+OLD = r"\[privacy.differential\]: a study under noise is written with \[privacy.noise\] alone"
 
 
 @pytest.mark.parametrize(
@@ -350,14 +385,8 @@ PRIVATE = {"method": "private", "patients": 2400}
             {"covariates": {"x0": {"type": "number", "min": 0.0}}},
             r"\[covariates\] x0: min and max are needed",
         ),
-        (
-            {
-                "privacy": under(epsilon=1.0) | {"differential": {"epsilon": 1.0}},
-                "solver": PRIVATE,
-                **GROUPED,
-            },
-            r"\[privacy.noise\]: goes without \[privacy.differential\]",
-        ),
+        ({"privacy": {"differential": {"epsilon": 1.0}}}, OLD),
+        ({"privacy": {}, "solver": {"method": "private", "patients": 2400}}, OLD),
         ({"privacy": {"noise": {"epsilon": 1.0}}}, r"\[privacy.noise\] patients: missing"),
         (
             {"privacy": under(epsilon=1.0, eps=1)},
@@ -370,6 +399,17 @@ def test_a_study_that_cannot_be_fitted_under_noise_says_why(
 ) -> None:
     with pytest.raises(StudyError, match=told):
         Study(**tables(**changed))
+
+
+def test_what_a_study_was_before_is_told_once_with_what_to_write() -> None:
+    old = tables(
+        solver={"method": "private", "patients": 2400, "steps": 40},
+        privacy={"secure_sums": True, "differential": {"epsilon": 2.0}},
+    )
+    with pytest.raises(StudyError) as refused:
+        Study(**old)
+    (fault,) = refused.value.faults
+    assert "Write epsilon (or price), delta and patients there, and leave [solver] out" in fault
 
 
 def test_every_broken_rule_is_told_at_once() -> None:

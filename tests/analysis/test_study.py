@@ -411,7 +411,7 @@ def test_covariates_that_cannot_be_are_refused(covariates: Any, words: str) -> N
         ),
         (
             {"solver": {"method": "gradient"}},
-            '"newton", "lbfgs", "adam", "fedavg" or "private" is needed',
+            '"newton", "lbfgs", "adam" or "fedavg" is needed',
         ),
         ({"solver": {"tolerance": 0}}, "[solver] tolerance: found 0"),
         ({"solver": {"max_rounds": 2.5}}, "[solver] max_rounds: found 2.5; a whole number"),

@@ -146,12 +146,11 @@ def test_policies_that_are_not_clear(
     assert not (tmp_path / "run").exists()
 
 
-PRIVATE = 'method = "private"\npatients = 480\nsteps = 5'
-EPSILON = "secure_sums = true\n[privacy.differential]\nepsilon = 2.0"
+NOISE = "secure_sums = true\n[privacy.noise]\nepsilon = 2.0\npatients = 480"
 
 
 def test_an_epsilon_is_spent_once(fedcox: Run, tmp_path: Path) -> None:
-    write(tmp_path, EPSILON, PRIVATE)
+    write(tmp_path, NOISE)
     (tmp_path / "policy.toml").write_text("[differential_privacy]\nepsilon = 3\ndelta = 1e-4\n")
     options = ("--policy", str(tmp_path / "policy.toml"), "--budget", str(tmp_path / "spent"))
     done = fit(fedcox, tmp_path, *options)
@@ -330,7 +329,7 @@ def test_large_units_are_no_trouble(fedcox: Run, tmp_path: Path) -> None:
 
 
 def test_a_refused_study_costs_no_hospital_its_epsilon(fedcox: Run, tmp_path: Path) -> None:
-    write(tmp_path, EPSILON, PRIVATE)
+    write(tmp_path, NOISE)
     rich, poor = tmp_path / "rich.toml", tmp_path / "poor.toml"
     rich.write_text("[differential_privacy]\nepsilon = 9\ndelta = 1e-4\n")
     poor.write_text("[differential_privacy]\nepsilon = 2.5\ndelta = 1e-4\n")
@@ -349,7 +348,7 @@ def test_one_patient_more_or_less_never_shows_in_the_warnings_under_noise(
 ) -> None:
     told = []
     for nameless in (0, 1):
-        write(tmp_path, EPSILON, PRIVATE, link='log"\nmissing = "drop')
+        write(tmp_path, NOISE, link='log"\nmissing = "drop')
         frame = pd.read_csv(tmp_path / "all.csv")
         frame.loc[: nameless - 1, "site"] = None
         frame.to_csv(tmp_path / "all.csv", index=False)
@@ -359,7 +358,7 @@ def test_one_patient_more_or_less_never_shows_in_the_warnings_under_noise(
 
 
 def test_an_evaluation_does_not_take_the_noise_off(fedcox: Run, tmp_path: Path) -> None:
-    write(tmp_path, EPSILON, PRIVATE)
+    write(tmp_path, NOISE)
     refused = fedcox(
         *("evaluate", tmp_path / "study.toml", "--data", tmp_path / "all.csv"),
         *("--center-column", "site", "--out", tmp_path / "run"),

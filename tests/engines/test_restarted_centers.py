@@ -20,7 +20,7 @@ from fedcox.errors import BudgetError, RefusedError, SecureSumError
 from fedcox.federation.center import Center
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply
 from fedcox.federation.noised_replies import NoisedReplies
-from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
+from fedcox.federation.queries.bounded_sums import NoisedMoments
 from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.query import AbstractQuery
 from fedcox.privacy.gate import Gate
@@ -236,7 +236,9 @@ def test_changed_patients_are_refused_in_the_next_job(tmp_path: Path) -> None:
 
 
 RELEASE = GaussianRelease(8.0, 1.0, releases=4, fewest_centers=3)
-MOMENTS = ClippedMomentsOf(Scaling(np.arange(4), np.zeros(4), np.ones(4)), RELEASE)
+MOMENTS = NoisedMoments(
+    Scaling(np.arange(4), np.zeros(4), np.ones(4)), np.ones(4, dtype=np.bool_), RELEASE
+)
 
 
 def noisy(tmp_path: Path, centers: int = 5) -> Hospitals:

@@ -15,7 +15,7 @@ from fedcox.evaluation.audit import Audit, audit, rule_of
 from fedcox.evaluation.protection import Protection, left_out
 from fedcox.federation.center import Center
 from fedcox.privacy.policy import Policy
-from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.cohort import Cohort
 from tests.evaluation.attacks.invented_studies import (
     categories,
     heavy_tailed,
@@ -189,82 +189,13 @@ def test_a_policy_without_limits_protects_nobody() -> None:
     assert counts["peeling the tail of the fit"] >= 1
 
 
-NOISED = {
-    name: Cohort(np.clip(own.covariates, -2.0, 2.0), own.time, own.event)
-    for name, own in HARD["sparse tail"].items()
-}
-
-
-def noised(attacks: Sequence[Attack], *, secure_sums: bool = False, **solver: float) -> Audit:
-    """A study under differential privacy, attacked."""
-    private = Study(
-        outcome={"time": "time", "event": "event"},
-        covariates={
-            f"x{number}": {"type": "number", "min": -2, "max": 2}
-            for number in range(next(iter(NOISED.values())).columns)
-        },
-        grid={"width": 0.5, "horizon": 2},
-        model={"link": "cloglog"},
-        solver={"method": "private", "patients": 180, **solver},
-        privacy={"secure_sums": secure_sums, "differential": {"epsilon": 3.0}},
-    )
-    centers = [Center(name, cohort) for name, cohort in NOISED.items()]
-    return audit(private, centers, protections=[Protection.NOISE], attacks=attacks)
-
-
-def test_noise_gives_nothing_exact_and_its_epsilon_stands(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("fedcox.evaluation.audit._REPLIES", 3000)
-    result = noised(
-        [attack for attack in ATTACKS if not attack.active] + named("one-hot alpha")
-    )
-    assert result.recovered(Protection.NOISE) == 0
-    assert result.claims_stand
-    assert [found.question for found in result.noise] == [
-        "clipped covariate moments",
-        "clipped gradient",
-    ]
-    for found in result.noise:
-        assert found.claimed == pytest.approx(3.0, rel=1e-3)
-        assert 1.0 < found.lower_bound <= found.claimed
-        assert found.moved == pytest.approx(1.0, rel=1e-3)
-    outcomes = {each.name: each.outcomes[Protection.NOISE] for each in result.attacks}
-    peeling = outcomes["peeling the tail of the fit"]
-    assert (peeling.attacked, peeling.refused) == (result.patients, None)  # it was tried
-    for nothing_sent in ("time × covariate blocks of the fit", "batches of the fit"):
-        assert outcomes[nothing_sent].attacked == 0
-
-
-def test_a_study_whose_noise_is_left_out_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(vector: FloatArray, *_: object, **__: object) -> FloatArray:
-        return vector
-
-    monkeypatch.setattr("fedcox.federation.noised_replies.noised", nothing)
-    monkeypatch.setattr("fedcox.evaluation.audit._REPLIES", 600)
-    result = noised(named("peeling the tail of the fit"), secure_sums=True, steps=5)
-    assert [found.consistent for found in result.noise] == [False, False]
-    assert not result.claims_stand
-
-
-def test_the_noise_of_sampled_sums_is_audited_as_if_the_patient_is_drawn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("fedcox.evaluation.audit._REPLIES", 3000)
-    result = noised(named("peeling the tail of the fit"), sampling_rate=0.5, steps=3)
-    assert [found.sampled for found in result.noise] == [True, True]
-    assert result.claims_stand
-    for found in result.noise:
-        assert 0.2 * found.claimed < found.lower_bound
-
-
 def test_what_a_study_cannot_have_is_left_out_with_the_reason() -> None:
     cohorts = sparse_tail(60, 3, seed=0, centers=2)
     centers = [Center(name, cohort) for name, cohort in cohorts.items()]
     result = audit(study(cohorts), centers, attacks=ATTACKS[:1])
     assert result.protections == (Protection.NONE, Protection.LIMITS)
     assert "3 centers" in result.left_out[Protection.BOTH]
-    assert "privacy.differential" in result.left_out[Protection.NOISE]
+    assert "grouped time" in result.left_out[Protection.NOISE]
     assert result.recovered(Protection.BOTH) == 0
 
 

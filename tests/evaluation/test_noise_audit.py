@@ -15,17 +15,17 @@ from fedcox.evaluation.noise_audit import (
     proven_shift,
 )
 from fedcox.federation import noised_replies
-from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
-from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
+from fedcox.federation.queries.bounded_sums import NoisedMoments, NoisedScoreAt
 from fedcox.federation.setting import Setting
 from fedcox.privacy.noise import Randomness, SeededRandomnessForSimulations
 from fedcox.privacy.noise import noised as honest
 from fedcox.privacy.release import GaussianRelease
+from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.clipping import on_grid, shortened
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.link import LINKS
+from fedcox.survival.link import Log
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.time_grid import Pieces
 
 DELTA = 1e-5
 RUNS = 400
@@ -39,17 +39,18 @@ PATIENTS = Cohort(
     np.array([True, False, True]),
 )
 DOORS = pytest.mark.parametrize("masked", [False, True])
-KINDS = pytest.mark.parametrize("kind", [ClippedGradientAt, ClippedMomentsOf])
+KINDS = pytest.mark.parametrize("kind", [NoisedScoreAt, NoisedMoments])
 
 
 def question(kind: type[NoisedQuestion], release: GaussianRelease = RELEASE) -> NoisedQuestion:
-    if kind is ClippedMomentsOf:
-        return ClippedMomentsOf(SCALING, release)
-    active = np.ones(3, dtype=np.bool_)
-    setting = Setting(TimeGrid.regular(1.0, 3.0), active, "include", LINKS["cloglog"], SCALING)
-    return ClippedGradientAt(
-        setting, np.full(3, -1.0), np.array([0.2, -0.1]), 0.4, 0.7, release
-    )
+    both = np.ones(2, dtype=np.bool_)
+    if kind is NoisedMoments:
+        return NoisedMoments(SCALING, both, release)
+    pieces = Pieces.on_units(np.array([0.0, 1.0, 2.0, 3.0]), None)
+    setting = Setting(pieces, np.ones(3, dtype=np.bool_), "include", Log(), SCALING)
+    metric = ScoreMetric(np.ones(3), np.zeros(3), np.zeros(2), np.zeros(2), np.eye(2))
+    beta = np.array([0.2, -0.1])
+    return NoisedScoreAt(setting, np.full(3, -1.0), beta, metric, 2.0, 3.0, release)
 
 
 def audited(asked: NoisedQuestion, *, masked: bool, runs: int = RUNS) -> NoiseAudit:
@@ -113,11 +114,10 @@ def test_a_part_of_the_noise_given_as_the_whole_is_caught(
 def test_shares_that_are_clipped_too_late_are_caught(
     monkeypatch: pytest.MonkeyPatch, kind: type[NoisedQuestion]
 ) -> None:
-    def late(rows: FloatArray, bound: float, factor: FloatArray | None = None) -> FloatArray:
-        return shortened(rows, 2.0 * bound, factor)
+    def late(rows: FloatArray, bound: float) -> FloatArray:
+        return shortened(rows, 2.0 * bound)
 
-    for module in ("clipped_gradient", "clipped_moments"):
-        monkeypatch.setattr(f"fedcox.survival.{module}.shortened", late)
+    monkeypatch.setattr("fedcox.federation.queries.bounded_sums.shortened", late)
     found = audited(question(kind), masked=False)
     assert found.moved == pytest.approx(2.0, rel=1e-5)
     assert not found.consistent
@@ -137,8 +137,7 @@ def test_sampled_sums_are_audited_as_one_sum_with_the_patient_drawn(
 def test_the_same_claim_whether_in_one_round_or_in_many() -> None:
     once = replace(RELEASE, noise_multiplier=1.2, releases=1)
     many, one = (
-        audited(question(ClippedMomentsOf, each), masked=True, runs=50)
-        for each in (RELEASE, once)
+        audited(question(NoisedMoments, each), masked=True, runs=50) for each in (RELEASE, once)
     )
     assert many == one
     assert many.claimed == pytest.approx(_gaussian_epsilon(1.0 / 1.2), rel=1e-3)

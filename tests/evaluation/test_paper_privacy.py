@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,7 @@ import fedcox.evaluation.paper_privacy as paper_privacy
 from fedcox.evaluation.paper_privacy import (
     EACH_CENTER,
     NO_NOISE,
-    ONCE,
-    TRUTH,
-    Audited,
+    SECURE,
     Judged,
     PrivacyStudy,
     SimulatedStudy,
@@ -20,53 +19,61 @@ from fedcox.evaluation.paper_privacy import (
 )
 from fedcox.evaluation.seeds import derived_seed
 
+EPSILONS = (1.0, 3.0, 10.0, 30.0)
+
 
 def example() -> PrivacyStudy:
     """A study of the true shape, from formulas instead of runs."""
 
-    def indices(columns: int, cost: float) -> tuple[float, ...]:
-        return tuple(0.76 - 0.0001 * columns + 0.01 * study - cost for study in range(3))
+    def judged(method: str, columns: int, epsilon: float | None, cost: float) -> Judged:
+        indices = tuple(0.76 - 0.0001 * columns + 0.01 * study - cost for study in range(3))
+        inferred = 3 if cost < 0.01 else 0
+        return Judged(
+            method,
+            columns,
+            epsilon,
+            indices,
+            (0.1 + cost,) * 3,
+            (0.95,) * inferred,
+            (1.0 + 5.0 * cost,) * inferred,
+        )
 
-    judged = [
-        Judged(name, columns, None, indices(columns, cost))
-        for columns in (20, 200)
-        for name, cost in ((TRUTH, -0.002), (NO_NOISE, 0.0))
+    fits = [judged(NO_NOISE, columns, None, 0.0) for columns in (6, 20)]
+    fits += [
+        judged(name, columns, epsilon, dear * columns / epsilon**1.5)
+        for columns in (6, 20)
+        for name, dear in ((SECURE, 2e-3), (EACH_CENTER, 4e-3))
+        for epsilon in EPSILONS
     ]
-    judged += [
-        Judged(name, columns, epsilon, indices(columns, dear * columns / epsilon**1.5))
-        for columns in (20, 200)
-        for name, dear in ((ONCE, 1e-4), (EACH_CENTER, 2e-4))
-        for epsilon in (0.5, 1.0, 3.0, 10.0)
-    ]
-    audits = (
-        Audited("patient", 1.0, 4.38, 2.1, 1.0, 1000),
-        Audited("row", 1.0, 4.38, 7.5, 9.99, 1000),
-    )
-    return PrivacyStudy(3, tuple(judged), audits, {"fedcox": "0.1.0"})
+    return PrivacyStudy(3, tuple(fits), {"fedcox": "0.1.0"})
 
 
 def test_what_is_lost_is_taken_study_by_study() -> None:
-    lost, error = example().lost(ONCE, 20, 1.0)
-    assert lost == pytest.approx(0.002)
+    lost, error = example().lost(SECURE, 6, 1.0)
+    assert lost == pytest.approx(0.012)
     assert error == pytest.approx(0.0, abs=1e-12), "studies differ by much, the fits do not"
 
 
 def test_the_statements_are_judged_by_the_numbers() -> None:
     found = claims(example())
-    assert [claim.held for claim in found] == [True] * 5
-    assert found[0].measured == "0.0020 below"
-    worse = PrivacyStudy(
-        3,
-        tuple(
-            Judged(one.method, one.columns, one.epsilon, tuple(np.array(one.c_indices) - 0.03))
-            if one.method == ONCE
+    assert [claim.held for claim in found] == [True, True, True, False, True]
+    assert found[0].measured == "0.0023 and 0.0013 below"
+    assert found[3].measured == "0 and 3 of 3 arrived"
+    worse = replace(
+        example(),
+        judged=tuple(
+            replace(
+                one,
+                c_indices=tuple(np.array(one.c_indices) - 0.03),
+                covered=(0.5,) * one.arrived,
+                prices=(1.3,) * one.arrived,
+            )
+            if one.method == SECURE
             else one
             for one in example().judged
         ),
-        (Audited("patient", 1.0, 4.38, 4.39, 1.0, 1), example().audits[1]),
-        {},
     )
-    assert [claim.held for claim in claims(worse)] == [False, False, False, False, False]
+    assert [claim.held for claim in claims(worse)] == [False] * 5
 
 
 def test_a_stored_study_comes_back() -> None:
@@ -76,24 +83,35 @@ def test_a_stored_study_comes_back() -> None:
 
 def test_a_run_has_every_fit_of_every_study(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper_privacy, "COLUMNS", (2, 3))
-    monkeypatch.setattr(paper_privacy, "EPSILONS", (0.5, 1.0))
-    monkeypatch.setattr(paper_privacy, "_QUICK_RUNS", 500)
-    small = SimulatedStudy.of
+    monkeypatch.setattr(paper_privacy, "EPSILONS", (3.0, 30.0))
+    of = SimulatedStudy.of
     monkeypatch.setattr(
         SimulatedStudy,
         "of",
-        lambda columns, seed: small(columns, seed=seed, patients=300, tested=100),
+        lambda columns, seed: of(columns, seed=seed, patients=500, tested=100),
     )
     heard: list[tuple[int, int, str]] = []
     found = run_privacy(quick=True, progress=lambda *words: heard.append(words))
-    assert heard[0] == (0, 5, "P = 2, study 1")
-    assert heard[-1] == (5, 5, "")
-    assert len(found.judged) == 2 * (2 + 2 * 2)
-    assert all(len(one.c_indices) == 2 for one in found.judged)
-    again = SimulatedStudy.of(2, seed=derived_seed(0, 1)).private(1.0, ONCE)
+    assert heard[0] == (0, 4, "P = 2, study 1")
+    assert heard[-1] == (4, 4, "")
+    assert len(found.judged) == 2 * (1 + 2 * 2)
+    assert all(len(one.c_indices) == len(one.errors) == 2 for one in found.judged)
+    assert all(len(one.prices) == one.arrived <= 2 for one in found.judged)
     study = SimulatedStudy.of(2, seed=derived_seed(0, 1))
-    assert study.c_index(again) == found.found(ONCE, 2, 1.0).c_indices[1], "repeatable"
-    assert {audit.clipped for audit in found.audits} == {"patient", "row"}
+    again = study.fitted(SECURE, 30.0).summary["coef"].to_numpy()
+    assert study.c_index(again) == found.found(SECURE, 2, 30.0).c_indices[1], "repeatable"
+
+
+def test_a_fit_is_judged_by_the_truth_and_beside_the_fit_without_noise() -> None:
+    """With little noise all is about as without."""
+    study = SimulatedStudy.of(2, seed=3, patients=1500, tested=100)
+    c_index, error, covered, price = study.judged()[SECURE, 30.0]
+    exact = study.fitted(NO_NOISE, None).summary
+    off = exact["coef"].to_numpy() - study.truth
+    assert error == pytest.approx(np.sqrt(np.mean(off**2)), abs=0.05)
+    assert c_index == pytest.approx(study.c_index(exact["coef"].to_numpy()), abs=0.02)
+    assert covered in (0.0, 0.5, 1.0)
+    assert price == pytest.approx(1.0, abs=0.15)
 
 
 def test_patients_of_the_test_are_not_learned_from() -> None:

@@ -16,9 +16,12 @@ import numpy as np
 import pytest
 
 import fedcox.privacy.budget as budget_module
+from fedcox.engines.in_process import InProcess
+from fedcox.engines.masked import Masked
 from fedcox.errors import BudgetError, RefusedError
+from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
-from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
+from fedcox.federation.queries.bounded_sums import NoisedMoments
 from fedcox.privacy.budget import Budget
 from fedcox.privacy.release import GaussianRelease
 from fedcox.privacy.study_memory import StudyMemory
@@ -41,10 +44,9 @@ def cohort(patients: int = 40) -> Cohort:
 COHORT = cohort()
 
 
-def question(number: int, release: GaussianRelease = RELEASE) -> ClippedMomentsOf:
-    return ClippedMomentsOf(
-        Scaling(np.arange(2), np.full(2, float(number)), np.ones(2)), release
-    )
+def question(number: int, release: GaussianRelease = RELEASE) -> NoisedMoments:
+    scaling = Scaling(np.arange(2), np.full(2, float(number)), np.ones(2))
+    return NoisedMoments(scaling, np.ones(2, dtype=np.bool_), release)
 
 
 def budget(folder: Path, epsilon: float = 10.0) -> Budget:
@@ -60,7 +62,7 @@ def restarted(folder: Path, epsilon: float = 10.0) -> Iterator[NoisedReplies]:
 
 def reply(
     noise: NoisedReplies,
-    query: ClippedMomentsOf,
+    query: NoisedMoments,
     *,
     masked: bool = False,
     among: frozenset[str] = frozenset(),
@@ -116,6 +118,21 @@ def test_the_same_reply_is_never_given_to_other_eyes(tmp_path: Path) -> None:
         with pytest.raises(BudgetError, match=r"all the noised sums"):
             reply(noise, question(0), masked=True, among=ABC)
     assert len({vector.tobytes() for vector in given}) == 4
+
+
+@pytest.mark.parametrize("claimed", [4, 1000])
+def test_a_coordinator_cannot_divide_the_noise_away(claimed: int) -> None:
+    centers = [Center(name, COHORT, noise=NoisedReplies("s", DELTA)) for name in sorted(ABC)]
+    masked = Masked.around(InProcess(centers))
+    masked.ask(question(0, replace(RELEASE, fewest_centers=3)))
+    forged = question(0, replace(RELEASE, fewest_centers=claimed))
+    with pytest.raises(RefusedError, match=f"divided by {claimed}"):
+        masked.ask(forged)
+
+
+def test_a_center_without_a_way_to_add_noise_refuses() -> None:
+    with pytest.raises(RefusedError, match=r"would need noise"):
+        Center("Lyon", COHORT).answer(question(0))
 
 
 def test_kinds_of_replies_are_paid_and_counted_apart(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_no_block_at_all() -> None:
 def test_noise_where_it_is_required() -> None:
     required = Policy(differential_privacy={"required": True, **NOISE})
     assert rules(GRADIENT, required) == ["[differential_privacy] required"]
-    clipped = replace(GRADIENT, query="clipped gradient", private=True)
+    clipped = replace(GRADIENT, query="noised score", private=True)
     assert not rules(clipped, required)
 
 
@@ -295,7 +295,7 @@ def test_noise_covers_small_groups_and_far_parameters() -> None:
     policy = Policy(parameters={"rounds": 1}, differential_privacy=NOISE)
     clipped = replace(
         of(GRADIENT, pooled_group=1, parameters=1000),
-        query="clipped gradient",
+        query="noised score",
         beta=along(50.0),
         private=True,
     )
@@ -308,13 +308,13 @@ def test_noise_covers_small_groups_and_far_parameters() -> None:
 
 
 def test_noise_of_unknown_size_covers_nothing() -> None:
-    clipped = of(replace(GRADIENT, query="clipped gradient", private=True), pooled_group=1)
+    clipped = of(replace(GRADIENT, query="noised score", private=True), pooled_group=1)
     assert rules(clipped) == ["[groups] interval", "[differential_privacy] epsilon"]
 
 
 def test_parameters_under_noise_are_no_place_to_go_on_from() -> None:
     gate = Gate(Policy(differential_privacy=NOISE))
-    gate.admit(replace(at(along(5.0)), query="clipped gradient", private=True))
+    gate.admit(replace(at(along(5.0)), query="noised score", private=True))
     assert refused(gate, at(along(5.0))) == ["[parameters] beta_step"]
 
 

@@ -168,9 +168,8 @@ def test_a_center_that_stopped_answering_is_still_accounted_for() -> None:
 def test_every_question_that_a_study_may_ask_is_in_plain_words() -> None:
     for name in (
         "last interval",
-        "clipped gradient",
-        "clipped gradient of a sample",
-        "clipped covariate moments",
+        "noised score",
+        "clipped network gradient of a sample",
         "compressed gradient of a batch",
         "local steps",
         "patients and events",

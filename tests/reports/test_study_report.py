@@ -35,7 +35,7 @@ SHAPES: dict[str, Callable[[], FittedStudy]] = {
     "secure sums without ledger": lambda: replace(examples.secure_sums(), ledger=()),
     "differential privacy": examples.differentially_private,
     "differential privacy by each center": lambda: examples.under_differential_privacy(
-        examples.wide(), epsilon=8.0, masked=False, sampling=0.1
+        examples.wide(), epsilon=8.0, masked=False
     ),
     "differential privacy without ledger": lambda: replace(
         examples.under_differential_privacy(examples.many_centers()), ledger=()
@@ -141,7 +141,7 @@ def test_under_secure_sums_all_that_is_about_the_whole_stays() -> None:
 def test_under_differential_privacy_a_box_comes_before_the_ratios() -> None:
     page = report_html(examples.differentially_private())
     assert page.index('id="promise"') < page.index('id="ratios"')
-    for part in promises(Guarantee(1.0, 1e-5, 100, 38.25, 1.0, True, 1.83)):
+    for part in promises(Guarantee(1.0, 1e-5, 11, 38.25, 1.0, True, 1.83)):
         assert str(escape(part.text)) in page
     assert 'id="promise"' not in report_html(examples.secure_sums())
     assert "fitted on noisy, masked sums over 5 centers" in page
@@ -169,7 +169,7 @@ def test_under_differential_privacy_no_test_no_count_and_no_mean_is_shown() -> N
         assert words not in page
     assert "Points stand without intervals" in page
     assert "per unit · 0 to 120 in the study" in page
-    assert "How far noise, and the cutting of patients" in page
+    assert "How far noise has moved the ratios" in page
 
 
 def test_an_unprotected_reply_is_not_passed_over() -> None:

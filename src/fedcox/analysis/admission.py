@@ -1,10 +1,12 @@
-"""Would the hospitals' own policies let this study run? Told before anything is asked."""
+"""Would the hospitals' own policies and budgets let this study run? Told before it begins."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 
@@ -19,11 +21,12 @@ from fedcox.analysis.study_tables import (
     LbfgsSolver,
     NewtonSolver,
     Noise,
-    PrivateSolver,
 )
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import InputError, RefusedError
+from fedcox.errors import BudgetError, InputError, RefusedError
 from fedcox.federation.center import Center
+from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.privacy.budget import Budget
 from fedcox.privacy.policy import Policy
 from fedcox.survival.cohort import Cohort
 
@@ -50,6 +53,43 @@ def check_policies(study: Study, centers: Sequence[Center]) -> None:
     ]
     if faults:
         raise RefusedError("The centers' policies do not allow this study.", faults)
+
+
+def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InProcess:
+    """The same centers, each with the budget of its patients in a file of this folder.
+
+    What a budget allows in all is the word of the center's own policy; without a word nothing
+    is refused, and all is counted.
+    """
+    agreed = spending(study, len(federation.centers))
+    faults, centers = [], []
+    for center in federation.centers:
+        if set(center.name) & set("/\\") or center.name.startswith("."):
+            faults.append(f"{center.name}: a budget's file cannot have this name.")
+            continue
+        limits = None if center.gate is None else center.gate.policy.differential_privacy
+        budget = Budget(
+            Path(folder) / f"{center.name}.jsonl",
+            epsilon=None if limits is None else limits.epsilon,
+            delta=None if limits is None else limits.delta,
+        )
+        try:
+            # All are looked at before the first pays: a refused study must cost nobody.
+            budget.check(epsilon=agreed.epsilon, delta=agreed.delta)
+        except BudgetError as error:
+            faults.append(f"{center.name}: {error.subject} {error.faults[0]}")
+        noise = NoisedReplies(
+            sha256(study.to_toml().encode()).hexdigest(),
+            agreed.delta,
+            budget,
+            name=study.name,
+            most=agreed.epsilon,
+            sums=agreed.sums,
+        )
+        centers.append(replace(center, noise=noise))
+    if faults:
+        raise BudgetError("The centers' privacy budgets do not cover this study.", faults)
+    return InProcess(centers)
 
 
 def policy_faults(
@@ -107,9 +147,6 @@ def _questions(study: Study) -> list[str]:
     solver = study.solver
     if isinstance(study.privacy.noise, Noise):
         return list(asked_by(study))
-    if isinstance(solver, PrivateSolver):
-        sampled = " of a sample" if solver.sampling_rate < 1 else ""
-        return [f"clipped gradient{sampled}"]
     asked = ["covariate sums", "covariate scatter", "interval counts", "information"]
     if isinstance(solver, NewtonSolver):
         return [*asked, "hessian"]
@@ -127,6 +164,4 @@ def _rounds(study: Study) -> int:
     solver = study.solver
     if isinstance(solver, AdamSolver):
         return solver.steps + 1
-    if isinstance(solver, FedavgSolver):
-        return solver.rounds + 1
-    return solver.steps if isinstance(solver, PrivateSolver) else 0
+    return solver.rounds + 1 if isinstance(solver, FedavgSolver) else 0

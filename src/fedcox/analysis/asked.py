@@ -15,7 +15,6 @@ from fedcox.analysis.study_tables import (
     LbfgsSolver,
     NewtonSolver,
     Noise,
-    PrivateSolver,
 )
 from fedcox.survival.link import LINKS
 
@@ -41,8 +40,6 @@ _WORDS = {
     "noised event products": "squares and products of the covariates of patients with the "
     "event, with noise",
     "noised score": "the slope of the log-likelihood, with noise",
-    "clipped gradient": "a slope to which each patient adds little, with noise",
-    "clipped covariate moments": "means and spreads to which each adds little, with noise",
     "network gradient": "a network's loss, and its slope in every weight and interval",
     "network loss": "a network's loss, one number, and how many patients it is over",
     "network steps": "a network's weights after training on this hospital's patients alone",
@@ -76,8 +73,6 @@ def asked_by(study: Study) -> dict[str, str]:
 
 
 def _agreement(study: Study) -> Iterator[str]:
-    if isinstance(study.solver, PrivateSolver):
-        return
     yield "covariate sums"
     grouped = LINKS[study.model.link].grouped
     if study.grid.times is not None:
@@ -93,11 +88,6 @@ def _agreement(study: Study) -> Iterator[str]:
 
 def _solver(study: Study) -> Iterator[str]:
     solver = study.solver
-    if isinstance(solver, PrivateSolver):
-        if solver.standardise:
-            yield "clipped covariate moments"
-        yield "clipped gradient of a sample" if solver.sampling_rate < 1 else "clipped gradient"
-        return
     if isinstance(solver, NewtonSolver):
         yield from ("hessian", "gradient")
     elif isinstance(solver, LbfgsSolver):

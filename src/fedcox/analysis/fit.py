@@ -190,7 +190,7 @@ def fit(
 
     `watch` is called with every step of the solver. What the reader must know comes back in
     `notices` and as Python warnings of the same names. A study with secure sums gets them from
-    centers in this process too. One under differential privacy has no inference.
+    centers in this process too. With `[privacy.noise]` nothing is asked but noised sums.
     """
     if study.privacy.noised:
         return _fit_noised(study, federation, watch)
@@ -250,7 +250,6 @@ def fit(
 
 def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedStudy:
     from fedcox.analysis.noised_fit import fit_noised, noised
-    from fedcox.analysis.private_fit import fit_private
 
     if isinstance(federation, InProcess):
         federation = noised(study, federation)
@@ -258,8 +257,7 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
             from fedcox.engines.masked import Masked
 
             federation = Masked.around(federation, study=study.name)
-    fit_it = fit_private if study.privacy.differential is not None else fit_noised
-    fitted = fit_it(study, federation, watch)
+    fitted = fit_noised(study, federation, watch)
     _warn(fitted.notices)
     return fitted
 

@@ -173,7 +173,7 @@ class FittedStudy:
     followed_longer: int = 0  # patients whose follow-up goes on after the horizon
     ledger: tuple[LedgerRow, ...] = ()
     command: str | None = None  # the command line that made this, for reproduction
-    guarantee: Guarantee | None = None  # differential privacy, and then no inference
+    guarantee: Guarantee | None = None  # differential privacy
     deployed: bool = False  # every center answered from a machine of its own
 
     @property
@@ -245,7 +245,8 @@ class FittedStudy:
         Under noise a fit ends when the sums that were planned are used up.
         """
         if self.guarantee is not None:
-            return f"{counted(self.guarantee.releases, 'noisy sum')} used, as planned"
+            used = f"{counted(self.guarantee.releases, 'noisy sum')} used, as planned"
+            return used if self.inferred else f"did not arrive, {used}"
         rounds = counted(self.rounds, "round")
         ended = f"converged in {rounds}" if self.converged else f"not converged after {rounds}"
         if not self.unbounded:

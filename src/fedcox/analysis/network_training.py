@@ -15,9 +15,8 @@ from fedcox.analysis.agreement import Agreement, agree
 from fedcox.analysis.fitted import Guarantee, Notice
 from fedcox.analysis.network_checkpoint import NetworkCheckpoint, digest_of_slides
 from fedcox.analysis.network_plan import NetworkPlan
-from fedcox.analysis.notices import lost_centers
+from fedcox.analysis.notices import large_delta, lost_centers
 from fedcox.analysis.plan import Plan
-from fedcox.analysis.private_notices import large_delta
 from fedcox.analysis.trained_network import TrainedNetwork, TrainingRecord
 from fedcox.analysis.versions import versions
 from fedcox.engines.in_process import InProcess

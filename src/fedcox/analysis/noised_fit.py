@@ -19,8 +19,7 @@ from fedcox.analysis.fitted import (
     Notice,
 )
 from fedcox.analysis.inference import estimated
-from fedcox.analysis.notices import lost_centers
-from fedcox.analysis.private_notices import large_delta
+from fedcox.analysis.notices import large_delta, lost_centers
 from fedcox.analysis.study import Study
 from fedcox.analysis.study_tables import Noise
 from fedcox.analysis.versions import versions
@@ -156,14 +155,11 @@ class Spending(NamedTuple):
 
     epsilon: float
     delta: float
-    sums: int | None
+    sums: int
 
 
 def spending(study: Study, centers: int) -> Spending:
     """Of a study under noise with so many centers."""
-    private = study.privacy.differential
-    if private is not None:
-        return Spending(private.epsilon, private.delta, None)
     noise, solver = noise_of(study), planned(study, centers)
     epsilon = noise.epsilon
     if epsilon is None:

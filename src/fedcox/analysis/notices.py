@@ -85,6 +85,20 @@ def filled_cells(schema: CohortSchema, agreement: Agreement) -> list[Notice]:
     ]
 
 
+def large_delta(delta: float, patients: int) -> list[Notice]:
+    """Whether giving away one patient at random would keep the promise."""
+    if delta < 1.0 / patients:
+        return []
+    return [
+        Notice(
+            "LargeDeltaWarning",
+            f"A delta of {delta:g} with {patients} patients promises little: to publish one of "
+            "them, drawn at random, would keep it. Give a delta far below one over the number "
+            "of patients.",
+        )
+    ]
+
+
 def absent_centers(names: Sequence[str]) -> list[Notice]:
     """Centers of the study that no question reached."""
     if not names:

@@ -127,7 +127,7 @@ class Study(Table):
         masked = privacy.secure_sums is not False
         faults = masked_faults(centers) if masked else []
         tables = self.to_dict()
-        if privacy.noise is None and not privacy.noised:
+        if privacy.noise is None:
             faults += missing_for_noise(tables)
         if faults:
             raise StudyError("This study cannot be run between these hospitals.", faults)

@@ -13,7 +13,6 @@ from fedcox.analysis.study_tables import (
     SOLVERS,
     About,
     Attendance,
-    Differential,
     Grid,
     Model,
     Noise,
@@ -46,6 +45,11 @@ TABLE_NAMES = (
     "attendance",
 )
 
+_DESCENT_UNDER_NOISE = (
+    '[solver] method = "private" and [privacy.differential]: a study under noise is written '
+    "with [privacy.noise] alone, and has intervals. Write epsilon (or price), delta and "
+    "patients there, and leave [solver] out."
+)
 _NEEDED = {
     "string_type": "a text in quotes",
     "string_too_short": "a text that is not empty",
@@ -66,8 +70,15 @@ def sentences(error: ValidationError, tables: Mapping[str, Any]) -> list[str]:
     found: dict[str, None] = {}  # a set that keeps the order
     for details in error.errors(include_url=False, include_context=True):
         details["loc"] = _without_kind_of_noise(details["loc"])
-        found[_sentence(details, names)] = None
+        found[_DESCENT_UNDER_NOISE if _is_old(details) else _sentence(details, names)] = None
     return list(found)
+
+
+def _is_old(details: ErrorDetails) -> bool:
+    """Whether this is of the descent under noise, which had two tables."""
+    if details["loc"] == ("solver",):
+        return bool(details.get("ctx", {}).get("tag") == "private")
+    return details["loc"] == ("privacy", "differential")
 
 
 def _without_kind_of_noise(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -147,7 +158,7 @@ def _table_at(location: Sequence[int | str]) -> type[BaseModel]:
     if location[0] == "covariates":
         return COVARIATES[str(location[2])]
     if location[0] == "privacy" and len(location) > 2:
-        return Noise if location[1] == "noise" else Differential
+        return Noise
     return TABLES[str(location[0])]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedcox.analysis.noised_fit import MOST_EPSILON, planned
+from fedcox.analysis.notices import large_delta
 from fedcox.analysis.power import LEVEL, POWER, smallest_log_ratio
-from fedcox.analysis.private_notices import large_delta
 from fedcox.analysis.study import Study
 from fedcox.analysis.study_rules import masked_faults
 from fedcox.analysis.study_tables import USUAL_PRICE, Noise

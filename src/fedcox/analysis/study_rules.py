@@ -33,7 +33,6 @@ def broken_rules(tables: Mapping[str, Any]) -> list[str]:
         *_covariates(tables.get("covariates")),
         *_columns(tables),
         *_privacy(_table(tables, "privacy"), _table(tables, "grid")),
-        *_differential(tables),
         *_noise(tables),
         *_attendance(_table(tables, "attendance"), _table(tables, "privacy")),
         *_compression(_table(tables, "solver"), _table(tables, "privacy")),
@@ -157,27 +156,12 @@ def _compression(
         )
 
 
-def _differential(tables: Mapping[str, Any]) -> Iterator[str]:
-    """Under differential privacy nothing is asked of patients but noised sums."""
-    private = (_table(tables, "privacy") or {}).get("differential") is not None
-    method = (_table(tables, "solver") or {}).get("method", "newton")
-    if (method == "private") != private:
-        yield (
-            '[solver] method = "private" and [privacy.differential] go together: '
-            + (f'the method is "{method}".' if private else "no epsilon is given.")
-        )
-    if private:
-        yield from _public(tables)
-
-
 def _noise(tables: Mapping[str, Any]) -> Iterator[str]:
-    """Under noise with intervals, too; and only the model whose score is bounded is fitted."""
+    """Nothing is asked of patients but noised sums, and of one model alone."""
     privacy = _table(tables, "privacy") or {}
     noise = _table(privacy, "noise")
     if noise is None:
         return
-    if privacy.get("differential") is not None:
-        yield "[privacy.noise]: goes without [privacy.differential]; give one of them."
     if noise.get("epsilon") is not None and noise.get("price") is not None:
         yield "[privacy.noise]: epsilon and price are given; one follows from the other."
     patients, events = noise.get("patients"), noise.get("events")
@@ -225,14 +209,6 @@ def _bounded_model(tables: Mapping[str, Any]) -> Iterator[str]:
         yield "[model] ridge: not with noise; leave it out."
     if model.get("missing") == "mean":
         yield ('[model] missing: "mean" is not known under noise; take "drop", or "refuse".')
-
-
-def _public(tables: Mapping[str, Any]) -> Iterator[str]:
-    """What must be known without asking the patients."""
-    for key in ("width", "horizon"):
-        if (_table(tables, "grid") or {}).get(key) is None:
-            yield f"[grid] {key}: needed, since patients are not asked for it under noise."
-    yield from _known_ranges(tables)
 
 
 def _known_ranges(tables: Mapping[str, Any]) -> Iterator[str]:

@@ -174,25 +174,6 @@ class FedavgSolver(Table):
     descent: Literal["scaled", "sgd", "adam"] = "scaled"
 
 
-class PrivateSolver(Table):
-    """Descent on noised sums, for `[privacy.differential]`.
-
-    `patients` is about how many take part in all centers, which everyone may know; `clip`
-    follows from it if not given. `standardise` spends one noised sum on means and spreads.
-    """
-
-    method: Literal["private"]
-    patients: AtLeastOne = Field(
-        description="about how many patients take part, a public number"
-    )
-    steps: AtLeastOne = 60
-    learning_rate: Positive = 1.0
-    clip: Positive | None = None
-    alpha_scale: Positive = 0.4
-    sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
-    standardise: bool = True
-
-
 def _newton_if_unnamed(solver: object) -> object:
     return {"method": "newton", **solver} if isinstance(solver, Mapping) else solver
 
@@ -202,7 +183,6 @@ SOLVERS: Mapping[str, type[Table]] = {
     "lbfgs": LbfgsSolver,
     "adam": AdamSolver,
     "fedavg": FedavgSolver,
-    "private": PrivateSolver,
 }
 COVARIATES: Mapping[str, type[Table]] = {
     "number": NumberCovariate,
@@ -210,7 +190,7 @@ COVARIATES: Mapping[str, type[Table]] = {
 }
 Solver = Annotated[
     Annotated[
-        NewtonSolver | LbfgsSolver | AdamSolver | FedavgSolver | PrivateSolver,
+        NewtonSolver | LbfgsSolver | AdamSolver | FedavgSolver,
         Field(discriminator="method"),
     ],
     BeforeValidator(_newton_if_unnamed),
@@ -239,13 +219,6 @@ Covariates = Annotated[tuple[Covariate, ...], Field(min_length=1), BeforeValidat
 #: Where only sums over centers are seen, at least so many patients stand behind each part.
 PROTECTED = 10
 AtLeastZero = Annotated[int, Field(ge=0)]
-
-
-class Differential(Table):
-    """`[privacy.differential]`: how much one patient's presence may show, over the study."""
-
-    epsilon: Positive = Field(description="the most that a patient's presence may show")
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
 
 
 #: Of noise, where a study says neither this nor an epsilon.
@@ -310,7 +283,6 @@ class Privacy(Table):
     smallest_group: AtLeastZero | None = None
     smallest_tail: AtLeastZero | None = None
     longest: Positive | None = None
-    differential: Differential | None = None
     noise: GivenNoise | None = None
 
     @property
@@ -326,7 +298,7 @@ class Privacy(Table):
     @property
     def noised(self) -> bool:
         """Whether every sum leaves with noise."""
-        return isinstance(self.noise, Noise) or self.differential is not None
+        return isinstance(self.noise, Noise)
 
     def _limit(self, given: int | None) -> int:
         default = PROTECTED if self.secure_sums else 0

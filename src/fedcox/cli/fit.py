@@ -152,7 +152,7 @@ def _with_budgets(plan: Study, federation: InProcess, folder: Path) -> InProcess
             "A privacy budget is for studies under differential privacy.",
             ["Leave --budget out, or give the study a table [privacy.noise]."],
         )
-    from fedcox.analysis.private_fit import with_budgets
+    from fedcox.analysis.admission import with_budgets
 
     return with_budgets(plan, federation, folder)
 

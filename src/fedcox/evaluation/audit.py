@@ -17,7 +17,6 @@ import numpy as np
 from fedcox.analysis.agreement import agree
 from fedcox.analysis.fit import estimate
 from fedcox.analysis.plan import Plan
-from fedcox.analysis.private_fit import fit_private
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
@@ -27,24 +26,18 @@ from fedcox.evaluation.attacks.looks import LifeTable
 from fedcox.evaluation.attacks.observer import ALL_CENTERS, Exchange, Observer, Recorder
 from fedcox.evaluation.attacks.scene import Attack, Scene
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.noise_audit import NoiseAudit, audit_noise
+from fedcox.evaluation.noise_audit import NoiseAudit
 from fedcox.evaluation.protection import Protection, begin, left_out, masked, protected
 from fedcox.federation.center import Center
-from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
-from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.privacy.noise import SystemRandomness
 from fedcox.privacy.policy import Policy
-from fedcox.survival.cohort import Cohort
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import TimeGrid
 
 #: A center whose patients are spread wider than the others' may count β as longer than it is.
 _MARGIN = 0.8
-#: Noised replies to each kind of question that the attack on a claimed epsilon looks at.
-_REPLIES = 8000
 
 
 @dataclass(frozen=True)
@@ -128,14 +121,13 @@ def audit(
     """Run `attacks` under those of `protections` that the study can have.
 
     `policies` are the centers' own; the default limits stand for those without one. Secure
-    sums need three centers, and differential privacy a study that asks for it.
+    sums need three centers.
     """
     _check_grouped(study)
     given = {center.name: (policies or {}).get(center.name, Policy()) for center in centers}
     found: dict[str, dict[Protection, Outcome]] = {attack.name: {} for attack in attacks}
     without = left_out(study, len(centers))
     tried = tuple(each for each in protections if each not in without)
-    noise: tuple[NoiseAudit, ...] = ()
     for protection in tried:
         watch(f"{protection.value}: the fit")
         scene, stopped = _scene(study, centers, given, protection)
@@ -143,9 +135,6 @@ def audit(
         for attack in attacks:
             watch(f"{protection.value}: {attack.name}")
             found[attack.name][protection] = _outcome(attack, scene, truth, stopped)
-        if protection is Protection.NOISE:
-            watch(f"{protection.value}: the claimed epsilon")
-            noise = _noise(study, scene, centers[0].cohort)
     return Audit(
         sum(center.cohort.patients for center in centers),
         len(centers),
@@ -154,13 +143,12 @@ def audit(
         tuple(
             AuditedAttack(attack.name, attack.active, found[attack.name]) for attack in attacks
         ),
-        noise,
     )
 
 
 def _check_grouped(study: Study) -> None:
     link = study.model.link
-    if study.privacy.noised and study.privacy.differential is None:
+    if study.privacy.noised:
         raise InputError(
             "The attacks are written for grouped time, noise with intervals for exact time.",
             ["Leave [privacy.noise] out, and name a grouped link, to audit the patients."],
@@ -222,36 +210,10 @@ def _conducted(
     except InputError as error:
         return [], [], rule_of(error)
     try:
-        if study.privacy.differential is None:
-            estimate(Plan.of(study), recorder)
-        else:
-            fit_private(study, recorder)
+        estimate(Plan.of(study), recorder)
     except InputError as error:
         return recorder.exchanges, recorder.settings, rule_of(error)
     return recorder.exchanges, recorder.settings, None
-
-
-def _noise(study: Study, scene: Scene, cohort: Cohort) -> tuple[NoiseAudit, ...]:
-    """Attack the noise of every kind of question that the fit asked under noise."""
-    differential = study.privacy.differential
-    asked: dict[str, ClippedGradientAt | ClippedMomentsOf] = {}
-    for exchange in scene.exchanges:
-        if isinstance(exchange.query, ClippedGradientAt | ClippedMomentsOf):
-            asked.setdefault(exchange.query.name, exchange.query)
-    if differential is None:
-        return ()
-    hidden = masked(study, Protection.NOISE)
-    return tuple(
-        audit_noise(
-            query,
-            cohort,
-            masked=hidden,
-            delta=differential.delta,
-            runs=max(1, _REPLIES // (2 * query.release.parts)),
-            randomness=SystemRandomness(),
-        )
-        for query in asked.values()
-    )
 
 
 def _reach(policies: Iterable[Policy]) -> Reach:

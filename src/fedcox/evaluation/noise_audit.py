@@ -27,15 +27,14 @@ from scipy.stats import norm
 from fedcox.evaluation.privacy_audit import at_most
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
-from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
-from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
+from fedcox.federation.queries.bounded_sums import NoisedMoments, NoisedScoreAt
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.privacy.accountant import epsilon_of
 from fedcox.privacy.noise import Randomness
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.cohort import Cohort, FloatArray
 
-NoisedQuestion = ClippedGradientAt | ClippedMomentsOf
+NoisedQuestion = NoisedMoments | NoisedScoreAt
 
 _OTHERS = 5  # patients beside the one; more would only take longer, as shares add up exactly
 _FAR = 100.0  # spreads at which the one lies: beyond any bound on shares
@@ -155,7 +154,7 @@ def _first(cohort: Cohort, patients: int) -> Cohort:
 def _with_patient(others: Cohort, question: NoisedQuestion) -> Cohort:
     """One more, far out where risk is high, and at risk to the end without the event."""
     time, sign = 1.0, np.ones(1)
-    if isinstance(question, ClippedGradientAt):
+    if isinstance(question, NoisedScoreAt):
         scaling, time = question.agreed.scaling, question.agreed.grid.horizon
         sign = np.where(question.beta < 0, -1.0, 1.0)
     else:

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta as beta_distribution
 
-from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
-from fedcox.federation.setting import Setting
 from fedcox.privacy.accountant import epsilon_of
 from fedcox.privacy.noise import (
     Randomness,
@@ -31,16 +29,11 @@ from fedcox.privacy.noise import (
     noise_variance,
 )
 from fedcox.privacy.release import GaussianRelease
-from fedcox.survival.clipped_gradient import cell_slopes
-from fedcox.survival.cohort import Cohort, FloatArray, IntArray
-from fedcox.survival.link import LINKS
-from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.cohort import FloatArray, IntArray
 
 #: The lower bound is wrong in at most this share of audits.
 _ERROR = 0.01
 _CANDIDATES = 400  # thresholds among which the attacker chooses
-_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -151,61 +144,3 @@ def at_most(count: IntArray, total: int) -> FloatArray:
     """Chances above which so few successes of `total` would be a rare accident."""
     high = beta_distribution.ppf(1.0 - _ERROR / 2.0, count + 1, np.maximum(total - count, 1))
     return np.where(count == total, 1.0, high)
-
-
-def audit_patient_clipping(
-    release: GaussianRelease, *, delta: float, runs: int, randomness: Randomness
-) -> PrivacyAudit:
-    """The mechanism that fits use, against the patient who moves it most: none is caught."""
-    query, others, patient = _worst_case(release)
-    without = query.pack(query.answer(others))
-    moved = query.pack(query.answer(patient))
-    return audit_sums(without, moved, release, delta=delta, runs=runs, randomness=randomness)
-
-
-def audit_row_clipping(
-    release: GaussianRelease, *, delta: float, runs: int, randomness: Randomness
-) -> PrivacyAudit:
-    """Clipping rows of the stack instead, as for a loss of independent rows: this is caught.
-
-    A patient has many rows, and each may be as long as the bound.
-    """
-    query, others, patient = _worst_case(release)
-    without, moved = (_clipped_by_row(query, cohort) for cohort in (others, patient))
-    return audit_sums(without, moved, release, delta=delta, runs=runs, randomness=randomness)
-
-
-def _worst_case(release: GaussianRelease) -> tuple[ClippedGradientAt, Cohort, Cohort]:
-    """A few ordinary patients; and one far out, at high risk in every interval."""
-    grid = TimeGrid.regular(1.0, float(_ROWS))
-    setting = Setting(
-        grid, np.ones(_ROWS, dtype=np.bool_), "include", LINKS["logit"], Scaling.none(1)
-    )
-    query = ClippedGradientAt(
-        setting,
-        alpha=np.zeros(_ROWS),
-        beta=np.ones(1),
-        alpha_scale=0.3 * release.sensitivity,
-        beta_scale=release.sensitivity,
-        release=release,
-    )
-    few = np.array([1.5, 3.5, 7.5])
-    others = Cohort(np.array([[-1.0], [0.0], [1.0]]), few, np.array([True, False, True]))
-    patient = Cohort(np.array([[8.0]]), np.array([10.0]), np.array([False]))
-    return query, others, patient
-
-
-def _clipped_by_row(query: ClippedGradientAt, cohort: Cohort) -> FloatArray:
-    """The wrong way: each row of the stack clipped by itself."""
-    cells = query.agreed.cells(cohort)
-    everybody = np.arange(cohort.patients)
-    slopes = cell_slopes(cells, query.agreed.link, query.point, everybody)
-    bound = query.release.sensitivity
-    summed = np.zeros(query.alpha.size + query.beta.size)
-    for patient, interval in zip(*np.nonzero(slopes), strict=True):
-        row = np.zeros_like(summed)
-        row[interval] = query.alpha_scale
-        row[query.alpha.size :] = query.beta_scale * cells.covariates[patient]
-        row *= slopes[patient, interval]
-        summed += row * min(1.0, bound / float(np.linalg.norm(row)))
-    return np.rint(summed / query.release.resolution) * query.release.resolution

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any
 
-from fedcox.analysis.noised_fit import noised
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.replay import Replay
 from fedcox.analysis.study import Study
-from fedcox.analysis.study_tables import Differential, NewtonSolver, Privacy, PrivateSolver
+from fedcox.analysis.study_tables import Privacy
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.federation.center import Center
@@ -46,8 +44,7 @@ def left_out(study: Study, centers: int) -> dict[Protection, str]:
     elif study.grid.times is not None:
         reason = "every event time would have to be asked for, and secure sums show none"
         reasons |= dict.fromkeys((Protection.SECURE_SUMS, Protection.BOTH), reason)
-    if study.privacy.differential is None:
-        reasons[Protection.NOISE] = "the study has no [privacy.differential]"
+    reasons[Protection.NOISE] = "the attacks are for grouped time, and noise for exact time"
     return reasons
 
 
@@ -59,17 +56,14 @@ def protected(study: Study, protection: Protection) -> Study:
     own = study.privacy
     privacy = {
         Protection.NONE: Privacy(),
-        Protection.LIMITS: own.model_copy(update={"secure_sums": False, "differential": None}),
+        Protection.LIMITS: own.model_copy(update={"secure_sums": False}),
         Protection.SECURE_SUMS: Privacy(
             secure_sums=True, smallest_group=0, smallest_tail=0, longest=own.longest
         ),
-        Protection.BOTH: own.model_copy(update={"secure_sums": True, "differential": None}),
+        Protection.BOTH: own.model_copy(update={"secure_sums": True}),
         Protection.NOISE: own,
     }[protection]
-    changes: dict[str, Any] = {"privacy": privacy}
-    if privacy.differential is None and isinstance(study.solver, PrivateSolver):
-        changes["solver"] = NewtonSolver()  # the same study without noise
-    return study.model_copy(update=changes)
+    return study.model_copy(update={"privacy": privacy})
 
 
 def masked(study: Study, protection: Protection) -> bool:
@@ -88,11 +82,11 @@ def begin(
     Where there are no limits, questions for experiments are answered too.
     """
     meant = protected(study, protection)
-    hidden, differential = bool(meant.privacy.secure_sums), meant.privacy.differential
+    hidden = bool(meant.privacy.secure_sums)
     fresh = [
         replace(
             center,
-            gate=Gate(_policy(policies[center.name], differential, hidden=hidden))
+            gate=Gate(_policy(policies[center.name], hidden=hidden))
             if protection.limited
             else None,
             allow_experiments=not protection.limited,
@@ -100,26 +94,19 @@ def begin(
         for center in centers
     ]
     federation = InProcess(fresh)
-    if differential is not None:
-        federation = noised(meant, federation)
     if not hidden:
         return federation
-    check = None if differential is not None else Replay(Plan.of(meant))
-    return Masked.around(federation, study=study.name, check=check)
+    return Masked.around(federation, study=study.name, check=Replay(Plan.of(meant)))
 
 
-def _policy(policy: Policy, differential: Differential | None, *, hidden: bool) -> Policy:
+def _policy(policy: Policy, *, hidden: bool) -> Policy:
     """A hospital's policy, with what it says about this protection alone.
 
     A policy that requires secure sums refuses everything where there are none, for that one
-    reason; so the requirement is left out there, to see what the other limits do. Under
-    differential privacy nothing leaves without noise, and the epsilon that the study asks for
-    is taken to be allowed, whatever was spent before.
+    reason; so the requirement is left out there, to see what the other limits do.
     """
     sums = {"secure_sums": "required" if hidden else "optional"}
-    noise: dict[str, Any] = {"required": differential is not None}
-    if differential is not None:
-        noise |= {"epsilon": differential.epsilon, "delta": differential.delta}
+    noise = {"required": False}
     return policy.model_copy(
         update={
             "protection": policy.protection.model_copy(update=sums),

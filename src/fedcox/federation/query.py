@@ -176,14 +176,14 @@ class AbstractPrivateQuery(AbstractAdditiveQuery[Summand]):
 
     @abstractmethod
     def summed(self, cohort: Cohort, patients: IntArray) -> Summand:
-        """The sum over these rows of the cohort, each patient clipped; without noise."""
+        """The sum over these rows of the cohort, each patient bounded; without noise."""
 
     def answer(self, cohort: Cohort) -> Summand:
         """Over everybody and without noise: what the noised replies are right on average."""
         return self.summed(cohort, np.arange(cohort.patients))
 
     def private_answer(self, cohort: Cohort, randomness: Randomness) -> Summand:
-        """The reply before the noise: of patients sampled in secret, each clipped."""
+        """The reply before the noise: of patients sampled in secret, each bounded."""
         drawn = chosen_by_chance(cohort.patients, self.release.sampling_rate, randomness)
         return self.summed(cohort, np.flatnonzero(drawn))
 

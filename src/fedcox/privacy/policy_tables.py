@@ -30,9 +30,6 @@ QUESTIONS = (
     "noised covariate moments",
     "noised event products",
     "noised score",
-    "clipped covariate moments",
-    "clipped gradient",
-    "clipped gradient of a sample",
     "clipped network gradient",
     "clipped network gradient of a sample",
 )

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fedcox.analysis.fitted import Guarantee
-from fedcox.reports.number_text import bound_text, count_text, one_in_text, percent_text
+from fedcox.reports.number_text import bound_text, count_text, one_in_text
 
 #: Above this chance of a right guess a page must not call the promise strong.
 _NEARLY_SURE = 0.95
@@ -17,10 +17,10 @@ _STRONG = 1.0
 _LARGEST = 700.0  # the exponential of more is beyond all numbers
 
 NO_INFERENCE = (
-    "Noise was added to every sum, and how much of these results it is cannot be told: "
-    "standard errors and intervals would be too narrow, and p-values too small. An exact "
-    "concordance, or exact counts of patients or events, would break the promise. So none of "
-    "these is given."
+    "Noise was added to every sum, and the fit did not arrive: how much of these results is "
+    "noise cannot be told, and standard errors, intervals and p-values would be wrong. An "
+    "exact concordance, or exact counts of patients or events, would break the promise. So "
+    "none of these is given."
 )
 _WITH_INFERENCE = (
     "Noise was added to every sum, and standard errors, intervals and p-values count it in: it "
@@ -191,30 +191,17 @@ def _chance(epsilon: float, delta: float) -> float:
 
 
 def _how(guarantee: Guarantee) -> str:
-    sampled = (
-        "each over all patients"
-        if guarantee.sampling_rate >= 1
-        else f"each over patients drawn in secret, {percent_text(guarantee.sampling_rate)} on "
-        "average"
-    )
     whose = (
         "once to the sum over all centers, a part of it by each center"
         if guarantee.masked
         else "by each center to its own sums"
     )
-    if guarantee.price is not None:
-        return (
-            "What one patient adds to a sum is bounded, by weights and a time until which the "
-            "patient counts that do not look at what happens to it, so that nothing is biased. "
-            f"Then random noise is added, {whose}. There were {count_text(guarantee.releases)} "
-            f"such sums, {sampled}; together they are one sum with noise of "
-            f"{guarantee.noise:.3g} times the bound, which epsilon and delta stand for."
-        )
     return (
-        "A patient's whole share of a sum, over all intervals and covariates, is cut to a "
-        f"fixed length. Then random noise is added, {whose}, with a standard deviation of "
-        f"{guarantee.noise:.3g} times that length. There were {count_text(guarantee.releases)} "
-        f"such sums, {sampled}; epsilon and delta are for all of them together."
+        "What one patient adds to a sum is bounded, by weights and a time until which the "
+        "patient counts that do not look at what happens to it, so that nothing is biased. "
+        f"Then random noise is added, {whose}. There were {count_text(guarantee.releases)} "
+        "such sums, each over all patients; together they are one sum with noise of "
+        f"{guarantee.noise:.3g} times the bound, which epsilon and delta stand for."
     )
 
 

@@ -35,9 +35,6 @@ IN_PLAIN_WORDS: Mapping[str, str] = {
     "noised event products": "squares and products of the covariates of patients with the "
     "event, with noise",
     "noised score": "the slope of the log-likelihood, each patient's share bounded, with noise",
-    "clipped gradient": "the slope, each patient's share cut to a fixed length, with noise",
-    "clipped covariate moments": "how many patients, and sums and squares of the columns, each "
-    "patient's share cut to a fixed length, with noise",
     "compressed gradient": "the slope in fewer bytes, which saves bytes and hides nothing",
     "local steps": "where a few steps on the center's own patients lead",
     "patients and events": "how many patients and how many events",

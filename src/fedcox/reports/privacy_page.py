@@ -1,33 +1,37 @@
-"""The page on differential privacy: c-index over epsilon, and the audit of epsilon."""
+"""The page on what privacy costs: c-index, error and intervals over epsilon."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from fedcox.analysis.atomic_file import write_atomically
 from fedcox.evaluation.paper_privacy import (
     EACH_CENTER,
     NO_NOISE,
-    ONCE,
-    TRUTH,
+    SECURE,
+    Judged,
     PrivacyStudy,
     claims,
 )
-from fedcox.reports.axis import ValueAxis, plain_axis
+from fedcox.reports.axis import ValueAxis, plain_axis, powers_axis
 from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import DASH, count_text, one_in_text, short_text, signed_text
 from fedcox.reports.page import Fact, page_html
 
-_STYLES = {NO_NOISE: 0, ONCE: 1, EACH_CENTER: 2, TRUTH: 3}
+_STYLES = {NO_NOISE: 0, SECURE: 1, EACH_CENTER: 2}
 
 
 @dataclass(frozen=True)
-class WidthPlot:
+class EpsilonFigure:
     """A figure for one number of covariates."""
 
     title: str
+    quantity: str
     plot: LinePlot
 
 
@@ -39,18 +43,10 @@ class EpsilonLine:
     epsilon: str
     c_index: str
     lost: str
-
-
-@dataclass(frozen=True)
-class AuditLine:
-    """One audit in words."""
-
-    clipped: str
-    noise: str
-    claimed: str
-    proven: str
-    moved: str
-    verdict: str
+    error: str
+    arrived: str
+    covered: str
+    price: str
 
 
 def write_privacy_page(
@@ -65,14 +61,14 @@ def privacy_html(result: PrivacyStudy, *, command: str) -> str:
     content = {
         "facts": _facts(result),
         "claims": claims(result),
-        "figures": [_figure(result, columns) for columns in result.columns],
+        "figures": [
+            figure for columns in result.columns for figure in _figures(result, columns)
+        ],
         "tables": [(columns, _lines(result, columns)) for columns in result.columns],
-        "audits": _audits(result),
         "guesses": [
             (short_text(epsilon), _percent(1.0 / (1.0 + math.exp(-epsilon))))
             for epsilon in result.epsilons
         ],
-        "runs": count_text(result.audits[0].runs),
         "delta": one_in_text(result.delta),
         "learned": count_text(result.patients - result.tested),
         "result": result,
@@ -91,26 +87,41 @@ def _facts(result: PrivacyStudy) -> list[Fact]:
     few, many = result.columns[0], result.columns[-1]
 
     def fact(columns: int, epsilon: float | None) -> Fact:
-        method = NO_NOISE if epsilon is None else ONCE
+        method = NO_NOISE if epsilon is None else SECURE
         found = result.found(method, columns, epsilon)
         label = method if epsilon is None else f"at epsilon {short_text(epsilon)}"
-        return Fact(f"{found.mean:.3f}", label, f"c-index, P = {count_text(columns)}")
+        index = float(np.mean(found.c_indices))
+        return Fact(f"{index:.3f}", label, f"c-index, P = {count_text(columns)}")
 
-    return [fact(few, None), fact(few, 1.0), fact(many, None), fact(many, 3.0), fact(many, 1.0)]
+    shown = ((few, None), (few, 3.0), (many, None), (many, 10.0), (many, 3.0))
+    return [fact(columns, epsilon) for columns, epsilon in shown]
 
 
-def _figure(result: PrivacyStudy, columns: int) -> WidthPlot:
+def _figures(result: PrivacyStudy, columns: int) -> list[EpsilonFigure]:
+    """C-index and error, one beside the other."""
+    p = f"P = {count_text(columns)}"
+    index = _plot(result, columns, "C-index", lambda found: found.c_indices, plain_axis)
+    error = _plot(result, columns, "Error", lambda found: found.errors, powers_axis)
+    return [
+        EpsilonFigure(p, "C-index on unseen patients", index),
+        EpsilonFigure(p, "Error of a coefficient", error),
+    ]
+
+
+def _plot(
+    result: PrivacyStudy,
+    columns: int,
+    quantity: str,
+    values: Callable[[Judged], Sequence[float]],
+    axis: Callable[[Sequence[float]], ValueAxis],
+) -> LinePlot:
+    def point(name: str, epsilon: float) -> tuple[float, float]:
+        given = None if name == NO_NOISE else epsilon
+        return epsilon, float(np.mean(values(result.found(name, columns, given))))
+
     ends = result.epsilons[0], result.epsilons[-1]
     lines = [
-        Line(
-            name,
-            [(epsilon, result.found(name, columns).mean) for epsilon in ends]
-            if name in (NO_NOISE, TRUTH)
-            else [
-                (found, result.found(name, columns, found).mean) for found in result.epsilons
-            ],
-            style,
-        )
+        Line(name, [point(name, epsilon) for epsilon in result.epsilons], style)
         for name, style in _STYLES.items()
     ]
     words = "; ".join(
@@ -118,45 +129,38 @@ def _figure(result: PrivacyStudy, columns: int) -> WidthPlot:
         for line in lines
     )
     across = ValueAxis(*ends, (), logarithmic=True)
-    plot = line_plot(
+    return line_plot(
         lines,
         across.with_ticks([(epsilon, short_text(epsilon)) for epsilon in result.epsilons]),
-        plain_axis([y for line in lines for _, y in line.points]),
+        axis([y for line in lines for _, y in line.points]),
         alt=(
-            f"C-index at epsilon {short_text(ends[0])} to {short_text(ends[1])}: {words}. All "
-            "numbers are in the table below."
+            f"{quantity} at epsilon {short_text(ends[0])} to {short_text(ends[1])}: {words}. "
+            "All numbers are in the table below."
         ),
     )
-    return WidthPlot(f"P = {count_text(columns)}", plot)
 
 
 def _lines(result: PrivacyStudy, columns: int) -> list[EpsilonLine]:
-    rows: list[tuple[str, float | None]] = [(TRUTH, None), (NO_NOISE, None)]
-    rows += [(name, epsilon) for name in (ONCE, EACH_CENTER) for epsilon in result.epsilons]
-    lines = []
-    for name, epsilon in rows:
-        found = result.found(name, columns, epsilon)
-        gap, error = result.lost(name, columns, epsilon)
-        lines.append(
-            EpsilonLine(
-                name,
-                DASH if epsilon is None else short_text(epsilon),
-                f"{found.mean:.3f} ± {found.spread:.3f}",
-                DASH if name == NO_NOISE else f"{signed_text(-gap, 4)} ± {error:.4f}",
-            )
-        )
-    return lines
+    rows: list[tuple[str, float | None]] = [(NO_NOISE, None)]
+    rows += [(name, epsilon) for name in (SECURE, EACH_CENTER) for epsilon in result.epsilons]
+    return [_line(result, result.found(name, columns, epsilon)) for name, epsilon in rows]
 
 
-def _audits(result: PrivacyStudy) -> list[AuditLine]:
-    return [
-        AuditLine(
-            f"by {found.clipped}",
-            short_text(found.noise_multiplier),
-            f"{found.claimed:.2f}",
-            f"{found.lower_bound:.2f}",
-            f"{found.moved:.2f}",
-            "the claim is wrong" if found.caught else "nothing against the claim",
-        )
-        for found in result.audits
-    ]
+def _line(result: PrivacyStudy, found: Judged) -> EpsilonLine:
+    gap, error = result.lost(found.method, found.columns, found.epsilon)
+    spread = float(np.std(found.c_indices, ddof=1))
+    exact = found.method == NO_NOISE
+    return EpsilonLine(
+        found.method,
+        DASH if found.epsilon is None else short_text(found.epsilon),
+        f"{np.mean(found.c_indices):.3f} ± {spread:.3f}",
+        DASH if exact else f"{signed_text(-gap, 4)} ± {error:.4f}",
+        f"{np.mean(found.errors):.3f}",
+        f"{found.arrived} of {result.studies}",
+        _mean(found.covered, "{:.1%}").replace("%", " %"),
+        DASH if exact else _mean(found.prices, "× {:.2f}"),
+    )
+
+
+def _mean(values: Sequence[float], form: str) -> str:
+    return form.format(np.mean(values)) if values else DASH

@@ -38,7 +38,7 @@ WARNING_TITLES: Mapping[str, str] = {
     "DoubtfulTimesWarning": "Times that may be dates",
     "FilledCellsWarning": "Missing values filled with the mean",
     "LostCentersWarning": "Centers that stopped answering",
-    "NoiseWarning": "Noise as large as the effects",
+    "NoiseWarning": "Patients who weigh less under noise",
     "LargeDeltaWarning": "A delta that is too large",
 }
 

@@ -77,8 +77,7 @@ def _noise(fitted: FittedStudy) -> list[str]:
     if fitted.inferred:
         return [few]
     return [
-        "How far noise, and the cutting of patients' shares, have moved the ratios and the "
-        "curves cannot be read off this page: a ratio may look large, or lie on the wrong side "
-        "of 1, by these alone.",
+        "How far noise has moved the ratios and the curves cannot be read off this page: a "
+        "ratio may look large, or lie on the wrong side of 1, by noise alone.",
         few,
     ]

@@ -132,8 +132,8 @@ def time_words(fitted: FittedStudy) -> str:
 
 
 def _state(fitted: FittedStudy) -> str:
-    """The colour of how the solver ended; under noise an end is neither good nor bad."""
-    if fitted.guarantee is not None:
+    """The colour of how the solver ended; under noise to arrive is neither good nor bad."""
+    if fitted.guarantee is not None and fitted.inferred:
         return "still"
     return "" if fitted.converged and not fitted.unbounded else "bad"
 

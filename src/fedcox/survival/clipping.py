@@ -12,15 +12,13 @@ _SLACK = 1e-12
 _SMALLEST = 1e-200
 
 
-def shortened(rows: FloatArray, bound: float, factor: FloatArray | None = None) -> FloatArray:
-    """Each row, times its factor, or as much of it as has Euclidean length `bound`.
+def shortened(rows: FloatArray, bound: float) -> FloatArray:
+    """Each row, or as much of it as has Euclidean length `bound`.
 
     A row that is not finite becomes zero. What becomes of a row does not depend, to the last
     bit, on the other rows: else one patient more would move the shares of others, too.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        if factor is not None:
-            return _cut(rows, bound, factor[:, None])
         square = (rows**2).sum(axis=1)
         fits = (square >= _SMALLEST) & (square <= (bound * (1.0 - 2.0 * _SLACK)) ** 2)
         long = np.flatnonzero(~fits)
@@ -31,12 +29,12 @@ def shortened(rows: FloatArray, bound: float, factor: FloatArray | None = None) 
         return kept
 
 
-def _cut(rows: FloatArray, bound: float, factor: FloatArray | float = 1.0) -> FloatArray:
+def _cut(rows: FloatArray, bound: float) -> FloatArray:
     # By the largest entry first: squares of what is left neither overflow nor vanish.
     largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
     unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
     length = np.sqrt((unit**2).sum(axis=1, keepdims=True))
-    allowed = np.minimum(factor * largest * length, bound * (1.0 - _SLACK))
+    allowed = np.minimum(largest * length, bound * (1.0 - _SLACK))
     unit *= np.divide(allowed, length, out=np.zeros_like(length), where=length > 0)
     unit[~np.isfinite(unit).all(axis=1)] = 0.0
     return np.asarray(unit)

@@ -30,8 +30,6 @@ from fedcox.federation.queries.bounded_sums import (
     NoisedMoments,
     NoisedScoreAt,
 )
-from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
-from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
 from fedcox.federation.queries.compressed_gradient import CompressedGradientAt, RandomEntriesAt
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import CovariateSums
@@ -217,8 +215,6 @@ def _questions() -> dict[str, AbstractQuery[Any]]:
         ),
         "local steps": LocalSteps(training, *point(agreed), 0.25, 7),
         "local steps on cells": LocalSteps(cells, *point(agreed), 1e-3, 1),
-        "clipped gradient": ClippedGradientAt(agreed, *point(agreed), 1.0, 0.5, RELEASE),
-        "clipped moments": ClippedMomentsOf(SCALING, GaussianRelease(2.0, 1.0)),
         **_bounded_sums(),
         **{
             f"compressed by {type(codec).__name__}": CompressedGradientAt(

@@ -27,7 +27,7 @@ ASKED = (
     "local steps on cells",
     "scatter with evidence",
     "Cox, a batch",
-    "clipped gradient",
+    "noised score",
     "random entries",
 )
 ANSWERED = (
@@ -41,7 +41,7 @@ ANSWERED = (
     "follow-up",
     "last interval",
     "local steps",
-    "clipped moments",
+    "noised moments",
     "compressed by EightBit",
     "compressed by TopK",
     "random entries",

@@ -474,13 +474,15 @@ ARRIVING: dict[str, tuple[AbstractQuery[Any], Callable[[Any], object], str]] = {
         "codec: Found keep = 2",
     ),
     "noise below zero": (
-        QUESTIONS["clipped moments"],
+        QUESTIONS["noised moments"],
         lambda tree: tree["questions"][0]["release"].update(noise_multiplier=-1.0),
         "release: The noise multiplier is -1",
     ),
     "noise too small to add": (
-        QUESTIONS["clipped moments"],
-        lambda tree: tree["questions"][0]["release"].update(noise_multiplier=1e-310),
+        QUESTIONS["noised moments"],
+        lambda tree: tree["questions"][0]["release"].update(
+            noise_multiplier=1e-310, whole=None
+        ),
         "release: noise multiplier and sensitivity are too small",
     ),
     "training in place of a setting": (

@@ -53,7 +53,7 @@ def test_a_reply_arrives_bit_for_bit(name: str, who: str) -> None:
     assert bits(found) == bits(answer)
 
 
-@pytest.mark.parametrize("name", ["clipped gradient", "clipped moments"])
+@pytest.mark.parametrize("name", ["noised score", "noised moments"])
 def test_a_noised_reply_arrives_though_it_is_below_zero(name: str) -> None:
     query = QUESTIONS[name]
     assert isinstance(query, AbstractPrivateQuery)
@@ -286,9 +286,9 @@ WRONG: dict[str, tuple[AbstractQuery[Any], Callable[[Any], Any], str]] = {
         r"beta: must be an array of shape \(2\)",
     ),
     "noise that is none": (
-        QUESTIONS["clipped gradient"],
-        lambda a: replace(a, alpha=spoiled(a.alpha, np.nan)),
-        "alpha: must be finite",
+        QUESTIONS["noised score"],
+        lambda a: spoiled(a, np.nan),
+        "must be finite",
     ),
     "too few bytes": (
         EIGHT_BITS,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
+from fedcox.analysis.asked import NOISED
 from fedcox.engines.codec.tree import Tree
 from fedcox.engines.nvflare.hub import Hub
 from fedcox.engines.nvflare.line import Heard, Silence
@@ -16,6 +18,7 @@ from fedcox.engines.nvflare.switchboard import Switchboard, Watch
 from fedcox.federation.center import Center
 from fedcox.survival.cohort import Cohort
 
+T = TypeVar("T")
 #: What becomes of an answer: center, number of the call, the answer.
 Tamper = Callable[[str, int, bytes], bytes | Silence]
 
@@ -79,7 +82,7 @@ ASKED = frozenset(
         "information",
         "local steps",
         "compressed gradient",
-        "clipped gradient",
+        *NOISED,
     )
     for part in ("", " of a batch", " of a batch of cells", " of a sample")
 )
@@ -103,20 +106,25 @@ def hub_over(
 def hub_to(line: DirectLine, *, needed: int = 1, watch: Watch = lambda exchange: None) -> Hub:
     """Invite the sites of a line, and put a hub over them."""
     board = Switchboard(line, needed=needed, timeout=60.0, watch=watch)
-    body: Tree = {
-        "protocol": PROTOCOL,
-        "version": "0",
-        "study": "",
-        "centers": list(line.names),
-        "identities": {},
-    }
-    patients = board.ask("study", dict.fromkeys(line.names, body), _patients)
+    patients = invite(board, _patients)
     cohorts = [_center(site).cohort for site in line.sites.values()]
     (columns,) = {cohort.columns for cohort in cohorts}
     # Cohorts cut from one table keep its numbers, as they do in one process.
     numbers = np.sort(np.concatenate([cohort.number for cohort in cohorts]))
     through = np.array_equal(numbers, np.arange(numbers.size))
     return Hub(board, columns, None if through else patients)
+
+
+def invite(board: Switchboard, read: Callable[[str, Tree], T]) -> dict[str, T]:
+    """Every site of the board is asked to take the study; what each tells of itself."""
+    body: Tree = {
+        "protocol": PROTOCOL,
+        "version": "0",
+        "study": "",
+        "centers": list(board.names),
+        "identities": {},
+    }
+    return board.ask("study", dict.fromkeys(board.names, body), read)
 
 
 def _patients(_: str, told: Tree) -> int:

@@ -13,7 +13,6 @@ from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.masked import Masked
 from fedcox.engines.nvflare.carrier import SwitchboardCarrier
 from fedcox.engines.nvflare.line import Silence
-from fedcox.engines.nvflare.messages import PROTOCOL
 from fedcox.engines.nvflare.site import OpenStudy, Site
 from fedcox.engines.nvflare.switchboard import Exchange, Switchboard
 from fedcox.errors import CentersMissingError, SecureSumError
@@ -25,7 +24,7 @@ from fedcox.privacy.masks import CHECK
 from fedcox.privacy.messages import ByName, MaskedVector, binding, sign
 from fedcox.privacy.party import Party
 from fedcox.privacy.session import announcement_binding
-from tests.engines.nvflare.direct_line import ASKED, DirectLine, OpenDesk
+from tests.engines.nvflare.direct_line import ASKED, DirectLine, OpenDesk, invite
 from tests.engines.test_masked import cohorts
 from tests.privacy.parties import SIGNATURE, flipped
 
@@ -63,14 +62,7 @@ class Run:
         self.board = Switchboard(
             line, needed=self.needed, timeout=60.0, watch=self.exchanges.append
         )
-        invited: dict[str, Any] = {
-            "protocol": PROTOCOL,
-            "version": "0",
-            "study": "",
-            "centers": list(line.names),
-            "identities": {},
-        }
-        self.board.ask("study", dict.fromkeys(line.names, invited), lambda _, told: None)
+        invite(self.board, lambda _, told: None)
         self.known = known
 
     def _tamper(self, name: str, call: int, answer: bytes) -> bytes | Silence:

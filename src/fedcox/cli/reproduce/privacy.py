@@ -1,4 +1,4 @@
-"""`fedcox reproduce privacy`: fits under differential privacy."""
+"""`fedcox reproduce privacy`: what differential privacy costs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from fedcox.cli.reproduce.small_study import run_study
 
 
 def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
-    """C-index against epsilon, which the paper leaves open: differential privacy.
+    """C-index, error and intervals against epsilon, which the paper leaves open.
 
-    Noise once under secure sums and at each center, for 20 and 200 covariates,
-    and an audit of epsilon.
+    Noise under secure sums and at each center, for 6 and 20 covariates.
 
     fedcox reproduce privacy --quick --out privacy
     """

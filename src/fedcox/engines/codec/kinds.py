@@ -40,8 +40,6 @@ from fedcox.federation.queries.bounded_sums import (
     NoisedMoments,
     NoisedScoreAt,
 )
-from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
-from fedcox.federation.queries.clipped_moments import ClippedMomentsOf
 from fedcox.federation.queries.clipped_network_gradient import (
     ClippedNetworkGradientAt,
     ClippedNetworkSum,
@@ -80,8 +78,6 @@ from fedcox.models.architecture import (
 from fedcox.models.network_sum import NetworkSum
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.bounded_shares import ScoreMetric
-from fedcox.survival.clipped_gradient import ClippedSum
-from fedcox.survival.clipped_moments import ClippedMoments
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 from fedcox.survival.event_pieces import EXACT
@@ -153,8 +149,6 @@ PARTS: Mapping[type, Rule] = {
     WholeTimes: rules.of_whole_times,
     Outcomes: rules.of_outcomes,
     LocalEnds: rules.of_local_ends,
-    ClippedSum: nothing,
-    ClippedMoments: nothing,
     NetworkSum: nothing,
     HeldOutLoss: network_rules.of_counted,
     NetworkEnds: network_rules.of_counted,
@@ -276,12 +270,6 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     NoisedMoments: Kind(rules.of_moments, FloatArray, _of_bounded_sum),
     NoisedEventProducts: Kind(rules.of_event_products, FloatArray, _of_bounded_sum),
     NoisedScoreAt: Kind(rules.of_score, FloatArray, _of_bounded_sum),
-    ClippedGradientAt: Kind(rules.of_clipped_gradient, ClippedSum, _of_point),
-    ClippedMomentsOf: Kind(
-        nothing,
-        ClippedMoments,
-        lambda query, columns: dict.fromkeys(("totals", "squares"), query.scaling.keep.shape),
-    ),
     CompressedGradientAt: Kind(rules.of_compressed, bytes),
     RandomEntriesAt: Kind(rules.of_compressed, bytes),
     NetworkGradientAt: Kind(

@@ -23,7 +23,6 @@ from fedcox.federation.queries.bounded_sums import (
     NoisedMoments,
     NoisedScoreAt,
 )
-from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
 from fedcox.federation.queries.compressed_gradient import AbstractCompressedGradient
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import ColumnSums
@@ -276,13 +275,6 @@ def of_score(query: NoisedScoreAt, columns: int | None) -> Iterator[str]:
     yield from shaped("center", query.metric.center, query.beta.shape, "one for each column")
     yield from positive("jump", query.jump)
     yield from positive("watch", query.watch)
-
-
-def of_clipped_gradient(query: ClippedGradientAt, columns: int | None) -> Iterator[str]:
-    """The point is one of the setting's; scales divide."""
-    yield from _point(query.agreed, query.alpha, query.beta)
-    yield from positive("alpha_scale", query.alpha_scale)
-    yield from positive("beta_scale", query.beta_scale)
 
 
 def of_compressed(query: AbstractCompressedGradient, columns: int | None) -> Iterator[str]:

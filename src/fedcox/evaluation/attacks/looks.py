@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcox.evaluation.attacks.observer import Exchange
-from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.setting import Setting
@@ -99,8 +98,6 @@ def sources(
 
 def _whole(exchange: Exchange, setting: Setting) -> bool:
     query = exchange.query
-    if isinstance(query, ClippedGradientAt):
-        return query.agreed is setting
     return isinstance(query, DerivativesAt) and query.agreed is setting and query.batch is None
 
 
@@ -125,12 +122,7 @@ def _looks(asked: Sequence[Exchange], name: str) -> Looks:
 
 
 def _sums(exchange: Exchange, name: str) -> Derivatives:
-    """The reply as a gradient; one with noise is one, but for the noise and the clipping."""
-    query, reply = exchange.query, exchange.replies[name]
-    if isinstance(query, ClippedGradientAt):
-        alpha, beta = reply.alpha / query.alpha_scale, reply.beta / query.beta_scale
-        return Derivatives(np.nan, alpha, beta, None)
-    sums: Derivatives = reply
+    sums: Derivatives = exchange.replies[name]
     return sums
 
 

@@ -1,0 +1,44 @@
+"""Sums that leave with noise: exact in any order, and on the grid of their noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcox.federation.queries.bounded_sums import AbstractBoundedSum
+from tests.engines.codec.examples import COHORT, QUESTIONS
+from tests.problems import split
+
+SUMS: dict[str, Any] = {
+    name: query for name, query in QUESTIONS.items() if isinstance(query, AbstractBoundedSum)
+}
+every_sum = pytest.mark.parametrize("name", SUMS)
+
+
+@every_sum
+def test_any_split_over_centers_gives_the_pooled_sum_to_the_last_bit(name: str) -> None:
+    query, rng = SUMS[name], np.random.default_rng(2)
+    whole = query.answer(COHORT)
+    assert np.count_nonzero(whole) > 0
+    for centers in (2, 7):
+        parts = split(COHORT, rng.integers(0, centers, COHORT.patients), centers)
+        total = np.sum([query.answer(part) for part in parts.values()], axis=0)
+        np.testing.assert_array_equal(total, whole)
+
+
+@every_sum
+def test_a_sum_lies_on_the_grid_of_its_noise(name: str) -> None:
+    query = SUMS[name]
+    units = query.answer(COHORT) / query.release.resolution
+    np.testing.assert_array_equal(units, np.rint(units))
+
+
+@every_sum
+def test_other_noise_is_another_question(name: str) -> None:
+    query = SUMS[name]
+    same = replace(query, release=replace(query.release))
+    other = replace(query, release=replace(query.release, noise_multiplier=77.0))
+    assert query.digest == same.digest != other.digest
