@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import fedcox
+import fedcox.solvers.private_ascent as ascent
 import fedcox.solvers.private_newton as module
 from benchmarks.noise import DELTA, clinic, exact, noised
 from fedcox.analysis.noised_fit import fit_noised, public_scale
@@ -27,7 +28,8 @@ from fedcox.privacy.accountant import epsilon_of, noise_multiplier_for
 from fedcox.privacy.budget import Budget
 from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.solvers.fewest_centers import fewest_of
-from fedcox.solvers.private_newton import PrivateNewton, PrivateSolution
+from fedcox.solvers.private_ascent import PrivateSolution
+from fedcox.solvers.private_newton import PrivateNewton
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.time_grid import Pieces
 from tests.problems import split
@@ -97,19 +99,18 @@ class _Recording:
 
 
 def test_next_to_no_noise_gives_the_exact_coefficients_but_for_the_few_who_are_bound() -> None:
-    """Weight and watch bind a few patients in a thousand, as they do in every fit."""
+    """Weight and watch bind one patient in thousands."""
     private, plain = both()
     assert private.guarantee is not None
     assert private.guarantee.price is not None
     assert private.guarantee.price < 1.001
-    assert away(private, plain).max() < 0.25
+    assert away(private, plain).max() < 0.1
 
 
 def test_where_nobody_is_bound_the_fit_is_the_exact_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_JUMP", 300.0)
-    monkeypatch.setattr(module, "_WATCH", 300.0)
+    monkeypatch.setattr(ascent, "_REACH", 1e4)
     tables = STUDY.to_dict()
     tables["privacy"]["noise"]["epsilon"] = 1e9
     study = fedcox.Study.from_dict(tables)
@@ -120,8 +121,7 @@ def test_where_nobody_is_bound_the_fit_is_the_exact_one(
 def test_standard_errors_come_near_those_of_the_exact_fit() -> None:
     private, plain = both()
     ratio = (private.summary["se(coef)"] / plain.summary["se(coef)"]).to_numpy()
-    np.testing.assert_allclose(ratio, 1.0, atol=0.06)
-    assert abs(ratio.mean() - 1.0) < 0.02
+    np.testing.assert_allclose(ratio, 1.0, atol=0.02)
 
 
 def test_survival_and_its_band_come_near_those_of_the_exact_fit() -> None:
@@ -215,9 +215,9 @@ def test_a_center_pays_once_for_all_sums_and_gives_no_more(tmp_path: Path) -> No
 @pytest.mark.parametrize("multiplier", [0.01, 1.0, 30.0])
 def test_shares_of_all_sums_are_the_whole_of_the_study(columns: int, multiplier: float) -> None:
     solver = PrivateNewton(1500, 700, columns, multiplier, centers=4)
-    table, moments = module._TABLE, module._MOMENTS
-    assert table + moments + solver.products + solver.scores.sum() == pytest.approx(1.0)
-    assert solver.releases == 3 + solver.scores.size
+    once = module._TABLE + module._MOMENTS + module._PRODUCTS + module._MEANS
+    assert once + solver.information + solver.scores.sum() == pytest.approx(1.0)
+    assert solver.releases == 5 + solver.scores.size
 
 
 def test_the_noise_that_is_planned_is_the_noise_that_comes_out() -> None:
@@ -307,7 +307,7 @@ class Shrinking(InProcess):
         return super().ask(query)
 
 
-@pytest.mark.parametrize("after", [2, 4, 11])
+@pytest.mark.parametrize("after", [2, 4, 14])
 def test_without_a_center_that_was_lost_on_the_way_there_are_no_intervals(after: int) -> None:
     rng = np.random.default_rng(5)
     x = rng.uniform(-1, 1, 1500)

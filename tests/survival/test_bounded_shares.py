@@ -12,15 +12,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedcox.survival.bounded_shares import (
-    BOUND,
-    EventProducts,
+    ACROSS,
+    LEFT_OUT,
+    MOST_LEFT_OUT,
     ScoreMetric,
-    event_bound,
     event_rows,
+    information_bound,
+    information_rows,
     moment_bound,
     moment_rows,
+    product_rows,
     score_bound,
     score_rows,
+    square_of,
+    turn,
 )
 from fedcox.survival.clipping import shortened
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
@@ -32,7 +37,7 @@ from fedcox.survival.time_grid import TimeAtRisk
 from tests.problems import simulated
 
 PIECES, COLUMNS = 4, 3
-#: Jump and watch at which rules of weight and watch do nothing.
+#: A reach at which rules of weight and watch do nothing.
 FAR = 1e9
 #: From nothing to where squares of squares still hold.
 LARGE = st.sampled_from([0.0, 1e-300, -1e-8, 0.3, -1.0, 2.0, 50.0, -800.0, 1e9, -1e60])
@@ -52,12 +57,9 @@ class Patients(NamedTuple):
 def metric(seed: int = 0, pieces: int = PIECES, columns: int = COLUMNS) -> ScoreMetric:
     rng = np.random.default_rng(seed)
     mixed = rng.normal(size=(columns, columns))
-    heights = np.linspace(-0.9, 0.8, pieces)
     return ScoreMetric(
         rng.uniform(20.0, 200.0, pieces),
-        heights,
-        rng.normal(0.0, 0.3, columns),
-        rng.normal(0.0, 0.2, columns),
+        rng.normal(0.0, 0.3, (pieces, columns)),
         0.05 * (mixed @ mixed.T + np.eye(columns)),
     )
 
@@ -83,8 +85,7 @@ def lengths(rows: FloatArray) -> FloatArray:
 
 def unit_parts(covariates: FloatArray, of: ScoreMetric = METRIC) -> FloatArray:
     """The part of one event in each piece, without a weight: (patients, pieces, numbers)."""
-    means = of.center + of.heights[:, None] * of.drift
-    away = (covariates[:, None, :] - means) @ of.whitening.T
+    away = (covariates[:, None, :] - of.means) @ of.whitening.T
     own = np.broadcast_to(np.diag(of.events**-0.5), (len(covariates), PIECES, PIECES))
     return np.concatenate([own, away], axis=2)
 
@@ -111,62 +112,68 @@ def test_a_patient_at_the_ends_of_every_range_is_as_long_as_the_bound_of_moments
     assert lengths(row).item() == pytest.approx(moment_bound(2, 1), rel=1e-12)
 
 
-HEIGHTS = st.sampled_from([-1.0, -0.5, 0.0, 1.0])
+CAPS = st.sampled_from([1e-3, 1.0, 2.4, 1e3])
 
 
-@given(
-    among=patients(),
-    heights=arrays(np.float64, PIECES, elements=HEIGHTS),
-    cap=st.sampled_from([1e-3, 1.0, 2.4, 1e3]),
-)
+@given(among=patients(), cap=CAPS)
 @settings(max_examples=120, deadline=None)
-def test_nobody_adds_more_to_event_products_than_the_bound(
-    among: Patients, heights: FloatArray, cap: float
+def test_nobody_adds_more_to_products_and_event_moments_than_the_bound(
+    among: Patients, cap: float
 ) -> None:
-    rows = event_rows(among.covariates, among.placed, heights, cap)
-    assert lengths(rows).max() <= event_bound(cap) * (1 + 1e-9)
+    assert lengths(product_rows(among.covariates, cap)).max() <= cap**2 * (1 + 1e-9)
+    rows = event_rows(among.covariates, among.placed, PIECES, cap)
+    assert lengths(rows).max() <= cap * (1 + 1e-9)
     assert not rows[~among.placed.event].any(), "who has no event adds nothing"
 
 
-def test_an_event_at_the_cap_comes_near_the_bound_of_products() -> None:
-    """So the noise is hardly larger than it must be."""
+def test_patients_at_the_cap_are_as_long_as_the_bound() -> None:
+    """So the noise is no larger than it must be."""
     placed = TimeAtRisk(np.array([1]), np.array([True]), np.array([0.5]))
+    z = np.array([[4.0, 0.0]])
+    assert lengths(event_rows(z, placed, PIECES, 4.0)).item() == pytest.approx(4.0, rel=1e-12)
     z = np.array([[math.sqrt(15.0), 0.0]])
-    row = event_rows(z, placed, np.array([0.0, 1.0]), 4.0)
-    assert lengths(row).item() == pytest.approx(event_bound(4.0), rel=2e-3)
+    assert lengths(product_rows(z, 4.0)).item() == pytest.approx(16.0, rel=1e-12)
 
 
-def test_sums_of_event_products_are_those_of_a_weighted_design_matrix() -> None:
-    rng = np.random.default_rng(0)
-    x, passed = rng.normal(size=(50, COLUMNS)), rng.integers(0, PIECES + 1, 50)
-    placed = TimeAtRisk(passed, passed < 3, np.where(passed < PIECES, 0.5, 0.0))
-    rows = event_rows(x, placed, METRIC.heights, 1.7)
-    found = EventProducts.of(rows.sum(axis=0), COLUMNS)
-    y = np.column_stack([np.ones(50), x])[placed.event]
+def test_sums_of_products_are_those_of_a_weighted_design_matrix() -> None:
+    x = np.random.default_rng(0).normal(size=(50, COLUMNS))
+    y = np.column_stack([np.ones(50), x])
     weight = np.minimum(1.0, 1.7 / np.linalg.norm(y, axis=1)) ** 2
     assert 0 < np.count_nonzero(weight < 1) < weight.size
-    np.testing.assert_allclose(found.square, (y.T * weight) @ y, rtol=1e-12)
-    tall = weight * METRIC.heights[passed[placed.event]]
-    np.testing.assert_allclose(found.by_height, tall @ y[:, 1:], rtol=1e-12, atol=1e-12)
+    square = square_of(product_rows(x, 1.7).sum(axis=0))
+    np.testing.assert_allclose(square, (y.T * weight) @ y, rtol=1e-12, atol=1e-12)
+
+
+def test_event_moments_are_the_sums_of_those_with_the_event_in_each_piece() -> None:
+    rng = np.random.default_rng(0)
+    x, passed = rng.normal(size=(50, COLUMNS)), rng.integers(0, PIECES + 1, 50)
+    placed = TimeAtRisk(passed, (passed < 3) & (rng.random(50) < 0.7), 0.5 * (passed < PIECES))
+    found = event_rows(x, placed, PIECES, FAR).sum(axis=0).reshape(PIECES, COLUMNS)
+    for piece in range(PIECES):
+        due = x[placed.event & (passed == piece)].sum(axis=0)
+        np.testing.assert_allclose(found[piece], due, rtol=1e-12, atol=1e-12)
 
 
 @given(
     among=patients(EXTREME),
     alpha=arrays(np.float64, PIECES, elements=EXTREME),
     beta=arrays(np.float64, COLUMNS, elements=EXTREME),
-    jump=st.sampled_from([1e-6, 0.2, 5.0]),
-    watch=st.sampled_from([1e-6, 0.3, 5.0]),
+    reach=st.sampled_from([1e-6, 0.2, 5.0]),
+    cap=st.sampled_from([1e-6, 0.3, 5.0]),
 )
 @settings(max_examples=150, deadline=None)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # what overflows counts for nothing
-def test_nobody_adds_more_to_a_score_than_the_bound_wherever_it_is_asked(
-    among: Patients, alpha: FloatArray, beta: FloatArray, jump: float, watch: float
+def test_nobody_adds_more_to_score_and_information_than_the_bound_wherever_they_are_asked(
+    among: Patients, alpha: FloatArray, beta: FloatArray, reach: float, cap: float
 ) -> None:
-    rows = score_rows(among.covariates, among.placed, (alpha, beta), METRIC, jump, watch)
-    bound = score_bound(jump, watch)
-    cut = shortened(rows, bound)
-    assert np.isfinite(cut).all()
-    assert lengths(cut).max() <= bound
+    asked = among.covariates, among.placed, (alpha, beta), METRIC, reach
+    for rows, bound in (
+        (score_rows(*asked), score_bound(reach)),
+        (information_rows(*asked, cap), information_bound(cap)),
+    ):
+        cut = shortened(rows, bound)
+        assert np.isfinite(cut).all()
+        assert lengths(cut).max() <= bound
 
 
 @given(among=patients(EXTREME), cap=st.sampled_from([1.0, 1e3]))
@@ -175,34 +182,45 @@ def test_nobody_adds_more_to_a_score_than_the_bound_wherever_it_is_asked(
 def test_events_at_the_ends_of_what_a_double_holds_count_for_nothing_or_the_bound(
     among: Patients, cap: float
 ) -> None:
-    rows = event_rows(among.covariates, among.placed, METRIC.heights, cap)
-    cut = shortened(rows, event_bound(cap))
-    assert np.isfinite(cut).all()
-    assert lengths(cut).max() <= event_bound(cap)
+    for rows, bound in (
+        (product_rows(among.covariates, cap), cap**2),
+        (event_rows(among.covariates, among.placed, PIECES, cap), cap),
+    ):
+        cut = shortened(rows, bound)
+        assert np.isfinite(cut).all()
+        assert lengths(cut).max() <= bound * (1 + 1e-12)
 
 
-@given(among=patients(USUAL), jump=st.sampled_from([0.05, 0.2, 2.0]))
+@given(among=patients(USUAL), reach=st.sampled_from([0.05, 0.2, 2.0]))
 @settings(max_examples=100, deadline=None)
 @pytest.mark.parametrize("happened", [True, False])
 def test_weight_bounds_an_event_and_watch_bounds_the_time_at_risk(
-    happened: bool, among: Patients, jump: float
+    happened: bool, among: Patients, reach: float
 ) -> None:
     """Event and compensator apart: the rules alone see to it, without a cut."""
-    watch, placed = 1.5 * jump, among.placed
+    placed = among.placed
     if happened:
         inside = placed.passed < PIECES
-        nothing = (np.full(PIECES, -1e4), np.zeros(COLUMNS))  # no hazard, no compensator
-        event = TimeAtRisk(placed.passed, inside, placed.part)
-        rows = score_rows(among.covariates, event, nothing, METRIC, jump, watch)
-        assert lengths(rows[:, :-1]).max() <= jump * (1 + 1e-9)
+        where = (np.full(PIECES, -1e4), np.zeros(COLUMNS))  # no hazard, no compensator
+        one = TimeAtRisk(placed.passed, inside, placed.part)
     else:
-        alone = TimeAtRisk(placed.passed, np.zeros_like(placed.event), placed.part)
-        fast = POINT[0] + 3.0, POINT[1]
-        rows = score_rows(among.covariates, alone, fast, METRIC, jump, watch)
-        assert lengths(rows[:, :-1]).max() <= watch * (1 + 1e-9)
+        one = TimeAtRisk(placed.passed, np.zeros_like(placed.event), placed.part)
+        where = POINT[0] + 3.0, POINT[1]
+    rows = score_rows(among.covariates, one, where, METRIC, reach)
+    assert lengths(rows[:, :-2]).max() <= reach * (1 + 1e-9)
+    assert np.abs(rows[:, -2]).max() <= LEFT_OUT * reach * (1 + 1e-9)
+    assert np.abs(rows[:, -1]).max() <= LEFT_OUT * MOST_LEFT_OUT * reach * (1 + 1e-9)
 
 
-@given(among=patients(LARGE), jump=st.sampled_from([0.1, 5.0]))
+@given(among=patients(USUAL), cap=st.sampled_from([0.05, 0.3, 2.0]))
+@settings(max_examples=100, deadline=None)
+def test_rules_alone_bound_the_information(among: Patients, cap: float) -> None:
+    fast = POINT[0] + 3.0, POINT[1]
+    rows = information_rows(among.covariates, among.placed, fast, METRIC, 2.0, cap)
+    assert lengths(rows).max() <= information_bound(cap) * (1 + 1e-9)
+
+
+@given(among=patients(LARGE), reach=st.sampled_from([0.1, 5.0]))
 @settings(max_examples=60, deadline=None)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @example(
@@ -212,16 +230,24 @@ def test_weight_bounds_an_event_and_watch_bounds_the_time_at_risk(
     ),
     0.1,
 )
-def test_a_row_does_not_depend_on_who_else_is_there(among: Patients, jump: float) -> None:
-    def rows(chosen: IntArray) -> list[FloatArray]:
-        x, placed = among.rows(chosen)
-        score = score_rows(x, placed, POINT, METRIC, jump, 1.2 * jump)
-        return [score, event_rows(x, placed, METRIC.heights, 2.0)]
-
-    everybody = rows(np.arange(len(among.covariates)))
+def test_a_row_does_not_depend_on_who_else_is_there(among: Patients, reach: float) -> None:
+    everybody = _all_rows(among, POINT, METRIC, reach)
     for one in range(len(among.covariates)):
-        for together, alone in zip(everybody, rows(np.array([one])), strict=True):
+        single = _all_rows(among.rows(np.array([one])), POINT, METRIC, reach)
+        for together, alone in zip(everybody, single, strict=True):
             np.testing.assert_array_equal(alone[0], together[one])
+
+
+def _all_rows(
+    among: Patients, where: tuple[FloatArray, FloatArray], own: ScoreMetric, reach: float
+) -> list[FloatArray]:
+    x, placed = among
+    return [
+        score_rows(x, placed, where, own, reach),
+        information_rows(x, placed, where, own, reach, 0.7 * reach),
+        event_rows(x, placed, own.events.size, 2.0),
+        product_rows(x, 2.0),
+    ]
 
 
 def test_no_row_of_many_columns_depends_to_the_last_bit_on_the_others() -> None:
@@ -230,21 +256,20 @@ def test_no_row_of_many_columns_depends_to_the_last_bit_on_the_others() -> None:
     x, passed = rng.normal(size=(400, columns)), rng.integers(0, pieces + 1, 400)
     placed = TimeAtRisk(passed, rng.random(400) < 0.5, rng.random(400) * (passed < pieces))
     where = rng.normal(-1.0, 0.5, pieces), rng.normal(0.0, 0.2, columns)
-    own = metric(3, pieces, columns)
-
-    def rows(chosen: IntArray) -> FloatArray:
-        return score_rows(x[chosen], placed.rows(chosen), where, own, 2.0, 3.0)
-
-    together = rows(np.arange(400))
+    own, all_patients = metric(3, pieces, columns), Patients(x, placed)
+    together = _all_rows(all_patients, where, own, 2.0)
     for size in (1, 2, 3, 5, 8, 31, 399):
         some = rng.choice(400, size, replace=False)
-        np.testing.assert_array_equal(rows(some), together[some])
+        for found, due in zip(
+            _all_rows(all_patients.rows(some), where, own, 2.0), together, strict=True
+        ):
+            np.testing.assert_array_equal(found, due[some])
 
 
-@given(among=patients(USUAL), jump=st.sampled_from([0.1, 0.4, 50.0]))
+@given(among=patients(USUAL), reach=st.sampled_from([0.1, 0.4, 50.0]))
 @settings(max_examples=150, deadline=None)
 def test_weight_and_watch_do_not_look_at_whether_the_event_happens(
-    among: Patients, jump: float
+    among: Patients, reach: float
 ) -> None:
     """One patient with the event and one without, all else equal: they differ by the event."""
     x, placed = among
@@ -252,23 +277,44 @@ def test_weight_and_watch_do_not_look_at_whether_the_event_happens(
     with_event = TimeAtRisk(placed.passed, inside, placed.part)
     without = TimeAtRisk(placed.passed, np.zeros_like(inside), placed.part)
     fast = POINT[0] + 1.5, POINT[1]
-    watch = 1.3 * jump
-    happened = score_rows(x, with_event, fast, METRIC, jump, watch)
-    censored = score_rows(x, without, fast, METRIC, jump, watch)
+    happened = score_rows(x, with_event, fast, METRIC, reach)
+    censored = score_rows(x, without, fast, METRIC, reach)
     np.testing.assert_array_equal(happened[:, -1], censored[:, -1])
     unit = unit_parts(x)
-    size = np.linalg.norm(unit, axis=2)
-    weight = np.minimum(1.0, jump / size)
+    weight = np.minimum(1.0, reach / np.linalg.norm(unit, axis=2))
+    longest = _longest(x, placed, fast, weight, unit)
+    for row in np.flatnonzero(inside & (np.abs(longest - reach) > 1e-9 * reach)):
+        k = placed.passed[row]
+        due = weight[row, k] * unit[row, k] if longest[row] <= reach else 0.0 * unit[row, k]
+        found = happened[row, :-2] - censored[row, :-2]
+        np.testing.assert_allclose(found, due, rtol=1e-9, atol=1e-11 * (1 + reach))
+
+
+def _longest(
+    x: FloatArray,
+    placed: TimeAtRisk,
+    where: tuple[FloatArray, FloatArray],
+    weight: FloatArray,
+    unit: FloatArray,
+) -> FloatArray:
+    """How long the compensator of each patient ever is, by small steps through its time."""
+    lived = _lived(placed)
+    gone = weight * np.exp(where[0] + (x @ where[1])[:, None]) * lived
+    longest = np.zeros(len(x))
+    here = np.zeros((len(x), unit.shape[2]))
+    for piece in range(PIECES):
+        for part in np.linspace(0.0, 1.0, 41)[1:]:
+            there = here + part * gone[:, piece, None] * unit[:, piece]
+            longest = np.maximum(longest, np.linalg.norm(there, axis=1))
+        here = here + gone[:, piece, None] * unit[:, piece]
+    return longest
+
+
+def _lived(placed: TimeAtRisk) -> FloatArray:
     piece = np.arange(PIECES)
     lived = np.where(piece < placed.passed[:, None], 1.0, 0.0)
     lived += np.where(piece == placed.passed[:, None], placed.part[:, None], 0.0)
-    rate = np.exp(fast[0] + (x @ fast[1])[:, None])
-    spent = (weight * size * rate * lived).sum(axis=1)
-    for row in np.flatnonzero(inside & (np.abs(spent - watch) > 1e-9 * watch)):
-        k = placed.passed[row]
-        due = weight[row, k] * unit[row, k] if spent[row] <= watch else np.zeros(unit.shape[2])
-        found = happened[row, :-1] - censored[row, :-1]
-        np.testing.assert_allclose(found, due, rtol=1e-9, atol=1e-11 * (1 + watch))
+    return np.asarray(lived)
 
 
 def test_without_bounds_the_rows_add_up_to_the_score_of_the_model() -> None:
@@ -278,13 +324,13 @@ def test_without_bounds_the_rows_add_up_to_the_score_of_the_model() -> None:
     passed = rng.integers(0, PIECES + 1, 300)
     event = cohort.event & (passed < PIECES)
     placed = TimeAtRisk(passed, event, rng.random(300) * (passed < PIECES))
-    rows = score_rows(cohort.covariates, placed, POINT, METRIC, FAR, FAR)
-    assert not rows[:, -1].any(), "nobody is bound"
+    rows = score_rows(cohort.covariates, placed, POINT, METRIC, FAR)
+    assert not rows[:, -2:].any(), "nothing is left out"
     own = Cohort(cohort.covariates, cohort.time, event)
     prepared = prepare_placed(own, placed, PIECES, Scaling.none(COLUMNS), Log())
     loss = prepared.derivatives(Log(), *POINT, Detail.GRADIENT)
     score = -np.append(loss.alpha, loss.beta)
-    in_metric = rows[:, :-1].sum(axis=0)
+    in_metric = rows[:, :-2].sum(axis=0)
     # A step is the transpose of the metric: v · (A s) = (Aᵀ v) · s for every v.
     for v in np.eye(PIECES + COLUMNS):
         assert v @ in_metric == pytest.approx(METRIC.step(v) @ score, rel=1e-9, abs=1e-9)
@@ -296,9 +342,7 @@ def test_without_bounds_the_rows_are_the_slope_of_the_log_likelihood() -> None:
     x, passed = rng.normal(size=(80, COLUMNS)), rng.integers(0, PIECES + 1, 80)
     part = rng.random(80) * (passed < PIECES)
     placed = TimeAtRisk(passed, (passed < PIECES) & (rng.random(80) < 0.5), part)
-    lived = (np.arange(PIECES) < passed[:, None]).astype(np.float64)
-    inside = np.flatnonzero(passed < PIECES)
-    lived[inside, passed[inside]] = part[inside]
+    lived = _lived(placed)
 
     def log_likelihood(at: FloatArray) -> float:
         log_hazard = at[:PIECES] + (x @ at[PIECES:])[:, None]
@@ -306,7 +350,7 @@ def test_without_bounds_the_rows_are_the_slope_of_the_log_likelihood() -> None:
         events = float(log_hazard[happened, passed[happened]].sum())
         return events - float((lived * np.exp(log_hazard)).sum())
 
-    found = score_rows(x, placed, POINT, METRIC, FAR, FAR)[:, :-1].sum(axis=0)
+    found = score_rows(x, placed, POINT, METRIC, FAR)[:, :-2].sum(axis=0)
     here = np.concatenate(POINT)
     for number, v in enumerate(np.eye(PIECES + COLUMNS)):
         step = 1e-5 * METRIC.step(v)
@@ -363,22 +407,17 @@ def information(of: Patients) -> tuple[ScoreMetric, float]:
     happened, passed = of.placed.event, of.placed.passed
     z, piece = of.covariates[happened], passed[happened]
     events = np.bincount(piece, minlength=PIECES).astype(np.float64)
-    total = float(events.sum())
-    heights = (2 * np.cumsum(events) - events) / total - 1
-    heights -= heights @ events / total
-    center, slant = z.mean(axis=0), float(events @ heights**2) / total
-    drift = (z * heights[piece][:, None]).mean(axis=0) / slant
-    square = z.T @ z / total - np.outer(center, center) - slant * np.outer(drift, drift)
-    values, directions = np.linalg.eigh(square)
+    means = np.array([z[piece == k].mean(axis=0) for k in range(PIECES)])
+    total, away = float(events.sum()), z - means[piece]
+    values, directions = np.linalg.eigh(away.T @ away / total)
     whitening = (directions / np.sqrt(values * total)) @ directions.T
-    usual = math.sqrt((PIECES + COLUMNS) / total)
-    return ScoreMetric(events, heights, center, drift, whitening), usual
+    return ScoreMetric(events, means, whitening), math.sqrt((PIECES + COLUMNS) / total)
 
 
-def truth_rows(of: Patients, jump: float, watch: float) -> FloatArray:
-    """At the truth; jump and watch in usual scores."""
+def truth_rows(of: Patients, reach: float) -> FloatArray:
+    """At the truth; reach in usual scores."""
     own, usual = information(of)
-    return score_rows(*of, TRUTH, own, jump * usual, watch * usual)
+    return score_rows(*of, TRUTH, own, reach * usual)
 
 
 def far_from_zero(rows: FloatArray) -> FloatArray:
@@ -387,33 +426,71 @@ def far_from_zero(rows: FloatArray) -> FloatArray:
 
 
 def test_at_the_truth_the_bounded_score_is_zero_on_average(many: Patients) -> None:
-    rows = truth_rows(many, 1.0, 1.25)
+    rows = truth_rows(many, 1.0)
     assert np.mean(rows[:, -1] > 0) >= 0.2, "weight or watch bind many"
-    assert np.abs(far_from_zero(rows[:, :-1])).max() <= 4.0
+    assert np.abs(far_from_zero(rows[:, :-2])).max() <= 4.0
+
+
+def test_at_the_truth_as_many_events_are_left_out_as_are_expected(many: Patients) -> None:
+    for reach in (0.5, 1.0, 2.0):
+        rows = truth_rows(many, reach)
+        assert np.mean(rows[:, -1] > 0) > 0.01
+        difference = rows[:, -2] - rows[:, -1]
+        assert abs(float(far_from_zero(difference[:, None]).item())) <= 4.0
+
+
+def test_where_the_model_is_wrong_far_out_fewer_events_are_left_out_than_expected(
+    many: Patients,
+) -> None:
+    """Patients far out, whose risk the model takes for high, never have the event."""
+    x, placed = many
+    far = x[:, 0] > 2.0
+    lucky = Patients(x, TimeAtRisk(placed.passed, placed.event & ~far, placed.part))
+    rows = truth_rows(lucky, 2.0)
+    assert far_from_zero((rows[:, -2] - rows[:, -1])[:, None]).item() < -10.0
 
 
 def test_at_the_bounds_of_a_fit_no_row_of_the_model_is_cut(many: Patients) -> None:
-    rows, (_, usual) = truth_rows(many, 2.4, 3.0), information(many)
-    cut = shortened(rows, score_bound(2.4 * usual, 3.0 * usual))
-    assert np.mean(rows[:, -1] > 0) > 0.01
-    np.testing.assert_allclose(cut, rows, rtol=1e-9, atol=0.0)
+    """With fewer pieces than columns ten usual scores are less than a fit reaches."""
+    own, usual = information(many)
+    rows = truth_rows(many, 4.0)
+    assert np.mean(rows[:, -1] > 0) > 1e-4
+    np.testing.assert_allclose(
+        shortened(rows, score_bound(4.0 * usual)), rows, rtol=1e-9, atol=0.0
+    )
+    cap = math.sqrt(5.0) * usual
+    rows = information_rows(*many, TRUTH, own, 4.0 * usual, cap)
+    np.testing.assert_allclose(
+        shortened(rows, information_bound(cap)), rows, rtol=1e-9, atol=0.0
+    )
 
 
-def test_the_last_number_counts_who_is_bound(many: Patients) -> None:
-    usual = information(many)[1]
-    bound = truth_rows(many, 1.0, 1.25)[:, -1]
-    assert set(np.unique(bound)) == {0.0, BOUND * usual}
-    assert not truth_rows(many, FAR, FAR)[:, -1].any()
+def test_the_information_is_that_of_the_kernel_without_noise() -> None:
+    """On the coefficients, and on them and the pieces: in the metric, and by finite means."""
+    cohort = simulated(300, COLUMNS, seed=5)
+    rng = np.random.default_rng(6)
+    passed = rng.integers(0, PIECES + 1, 300)
+    placed = TimeAtRisk(passed, np.zeros(300, np.bool_), rng.random(300) * (passed < PIECES))
+    x, cap = cohort.covariates, 1e3
+    rows = information_rows(x, placed, (POINT[0] - 4.0, POINT[1]), METRIC, FAR, cap).sum(axis=0)
+    weight = np.exp(POINT[0] - 4.0 + (x @ POINT[1])[:, None]) * _lived(placed)
+    away = turn(x, METRIC.whitening)[:, None, :] - METRIC.whitened_means
+    triangle, across = np.split(rows, [COLUMNS * (COLUMNS + 1) // 2])
+    due = np.einsum("nk,nki,nkj->ij", weight, away, away)
+    np.testing.assert_allclose(square_of(triangle), due, rtol=1e-10, atol=1e-12)
+    due = np.einsum("nk,nki->ki", weight, away)
+    found = across.reshape(PIECES, COLUMNS) / (ACROSS * cap)
+    np.testing.assert_allclose(found, due, rtol=1e-10, atol=1e-12)
 
 
 def test_an_event_counted_after_the_watch_would_be_seen(many: Patients) -> None:
     """A fault on purpose: the time at risk ends, the event counts all the same."""
-    rows = truth_rows(many, 1.0, 1.25)[:, :-1]
+    rows = truth_rows(many, 1.0)[:, :-2]
     x, placed = many
     event = np.flatnonzero(placed.event)
     nobody = TimeAtRisk(placed.passed, np.zeros_like(placed.event), placed.part)
     own, usual = information(many)
-    without = score_rows(x, nobody, TRUTH, own, usual, 1.25 * usual)[:, :-1]
+    without = score_rows(x, nobody, TRUTH, own, usual)[:, :-2]
     lost = event[(rows[event] == without[event]).all(axis=1)]
     assert lost.size > 0.005 * MANY
     unit = unit_parts(x[lost], own)[np.arange(lost.size), placed.passed[lost]]
@@ -423,6 +500,6 @@ def test_an_event_counted_after_the_watch_would_be_seen(many: Patients) -> None:
 
 def test_a_weight_that_looks_at_the_outcome_would_be_seen(many: Patients) -> None:
     """A fault on purpose: finished rows are cut, and those with an event are longer."""
-    free = truth_rows(many, FAR, FAR)[:, :-1]
+    free = truth_rows(many, FAR)[:, :-2]
     assert np.abs(far_from_zero(free)).max() <= 4.0
     assert np.abs(far_from_zero(shortened(free, information(many)[1]))).max() > 8.0

@@ -37,9 +37,10 @@ _WORDS = {
     "noised life table": "how many patients leave in each cell of time, with and without the "
     "event, with noise",
     "noised covariate moments": "sums of the covariates and of their squares, with noise",
-    "noised event products": "squares and products of the covariates of patients with the "
-    "event, with noise",
+    "noised covariate products": "squares and products of the covariates, with noise",
+    "noised event moments": "sums of the covariates of those with the event, with noise",
     "noised score": "the slope of the log-likelihood, with noise",
+    "noised information": "the curvature of the log-likelihood, with noise",
     "network gradient": "a network's loss, and its slope in every weight and interval",
     "network loss": "a network's loss, one number, and how many patients it is over",
     "network steps": "a network's weights after training on this hospital's patients alone",
@@ -58,8 +59,10 @@ _WORDS = {
 NOISED = (
     "noised life table",
     "noised covariate moments",
-    "noised event products",
+    "noised covariate products",
+    "noised event moments",
     "noised score",
+    "noised information",
 )
 #: What part of the patients a question is put to; a longer name comes first.
 _PARTS = (" of a batch of cells", " of a batch", " of a sample", " of held-out patients")

@@ -34,9 +34,9 @@ from fedcox.privacy.accountant import (
     noise_multiplier_for,
 )
 from fedcox.solvers.fewest_centers import fewest_of
+from fedcox.solvers.private_ascent import PrivateSolution
 from fedcox.solvers.private_newton import (
     PrivateNewton,
-    PrivateSolution,
     PublicScale,
     table_cells,
     usual_pieces,
@@ -257,10 +257,10 @@ def _left_out(solution: PrivateSolution) -> list[Notice]:
         Notice(
             "NoiseWarning",
             "Patients whose covariates lie far out, or whose risk is high, do not count in "
-            f"full: about {expected:.0f} events (give or take {2.0 * error:.0f}) that the model "
-            "expects of them are left out. Where the model is not right for them coefficients "
-            "differ from those of a fit without noise. Columns with long tails are better "
-            "taken as logarithms.",
+            f"full: about {expected:.0f} events (give or take {2.0 * error:.0f}) that the "
+            "model expects of them are left out. Where the model is not right for them "
+            "coefficients differ from those of a fit without noise. Columns with long tails "
+            "are better taken as logarithms.",
         )
     ]
 

@@ -28,8 +28,10 @@ QUESTIONS = (
     "compressed gradient",
     "noised life table",
     "noised covariate moments",
-    "noised event products",
+    "noised covariate products",
+    "noised event moments",
     "noised score",
+    "noised information",
     "clipped network gradient",
     "clipped network gradient of a sample",
 )

@@ -20,7 +20,7 @@ from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.time_grid import TimeAtRisk
 
-#: What the rules leave out is counted in this part of the jump, up to so many expected events.
+#: What the rules leave out is counted in this part of the reach, up to so many expected events.
 LEFT_OUT, MOST_LEFT_OUT = 0.15, 4.0
 #: How much what is across pieces and columns counts beside the rest of the information, and of
 #: how many expected events of one patient there is information at most.
@@ -147,22 +147,21 @@ def score_rows(
     placed: TimeAtRisk,
     point: tuple[FloatArray, FloatArray],
     metric: ScoreMetric,
-    jump: float,
-    watch: float,
+    reach: float,
 ) -> FloatArray:
     """Each patient's part of the score at (α, β), in the metric.
 
     (patients, pieces + columns + 2). With b_k(z) the part of one event at covariates z in piece
-    k, weights are w_k = min(1, jump / |b_k|). A patient is watched until the compensator, the
-    sum of w_k b_k a_k r · (part of the piece lived through), is as long as `watch`; an event
+    k, weights are w_k = min(1, reach / |b_k|). A patient is watched until the compensator, the
+    sum of w_k b_k a_k r · (part of the piece lived through), is as long as `reach`; an event
     after that does not count.
 
     The last two numbers are about what weights and watch leave out, in units of `LEFT_OUT`
-    times the jump: the event, less its weight, and the events that the model expects there,
+    times the reach: the event, less its weight, and the events that the model expects there,
     `MOST_LEFT_OUT` at most.
     """
     alpha, beta = point
-    rules = _Rules(alpha, metric, jump, watch)
+    rules = _Rules(alpha, metric, reach)
     y = turn(covariates, metric.whitening)
     predictor = linear_predictor(covariates, beta)
     rows = np.empty((len(y), alpha.size + beta.size + 2))
@@ -176,7 +175,7 @@ def score_rows(
         of_beta = rows[:, alpha.size : -2]
         np.multiply(y, part.sum(axis=1, keepdims=True), out=of_beta)
         of_beta -= turn(part, metric.whitened_means.T)
-        np.multiply(left_out, LEFT_OUT * jump, out=rows[:, -2:])
+        np.multiply(left_out, LEFT_OUT * reach, out=rows[:, -2:])
     return rows
 
 
@@ -197,7 +196,7 @@ def information_rows(
     `information_bound`.
     """
     alpha, beta = point
-    rules = _Rules(alpha, metric, reach, reach)
+    rules = _Rules(alpha, metric, reach)
     y, means = turn(covariates, metric.whitening), metric.whitened_means
     with np.errstate(over="ignore", invalid="ignore"):
         gone, squares = rules.compensator(y, linear_predictor(covariates, beta), placed)
@@ -224,8 +223,7 @@ class _Rules:
 
     alpha: FloatArray
     metric: ScoreMetric
-    jump: float
-    watch: float
+    reach: float
 
     @property
     def hazard(self) -> FloatArray:
@@ -250,8 +248,8 @@ class _Rules:
         risk = np.exp(predictor)
         spent = square * (risk * (before[passed] + hazard[passed] * part)) ** 2
         spent += risk**2 * (own_before[passed] + own[passed] * part**2)
-        light = square + 1.0 / self.metric.events.min() <= self.jump**2
-        return np.asarray(light & (spent <= self.watch**2 * (1.0 - _SLACK)))
+        light = square + 1.0 / self.metric.events.min() <= self.reach**2
+        return np.asarray(light & (spent <= self.reach**2 * (1.0 - _SLACK)))
 
     def in_full(self, risk: FloatArray, placed: TimeAtRisk) -> FloatArray:
         """(patients, pieces), of patients to whom the rules do nothing."""
@@ -292,11 +290,11 @@ class _Rules:
         own, along = (y**2).sum(axis=1, keepdims=True), turn(y, means)
         square = own - 2.0 * along + (means**2).sum(axis=1) + 1.0 / metric.events
         square = np.maximum(square, 1.0 / metric.events)
-        weight = np.minimum(1.0, self.jump / np.sqrt(square))
+        weight = np.minimum(1.0, self.reach / np.sqrt(square))
         hazard = np.exp(np.minimum(predictor[:, None] + self.alpha, _HIGHEST))
         rate, lived = weight * hazard, _lived(placed, self.alpha.size)
         left = self._left(own, along, rate, square, lived)
-        ended = np.cumsum(left < lived, axis=1)
+        ended: IntArray = np.cumsum(left < lived, axis=1)
         # The whole of the pieces before the end of the watch, and what is left in that one.
         gone = rate * np.where(ended == 0, lived, np.where(_first(ended), left, 0.0))
         return _Watched(gone, hazard, lived, weight, square, ended[:, -1] == 0)
@@ -322,11 +320,12 @@ class _Rules:
         length = (means**2).sum(axis=1)
         themselves = _before(2.0 * gone * across + gone**2 * length)
         long = _before(gone**2 / events) + own * total**2 - 2.0 * total * shifted + themselves
-        room = np.maximum(self.watch**2 - long, 0.0)
+        room = np.maximum(self.reach**2 - long, 0.0)
         ahead = rate * (own * total - shifted - along * total + across)
         speed = rate**2 * square
         root = np.sqrt(ahead**2 + speed * room)
-        left = np.where(ahead > 0, room / (ahead + root), (root - ahead) / speed)
+        with np.errstate(divide="ignore", invalid="ignore"):  # where nothing moves
+            left = np.where(ahead > 0, room / (ahead + root), (root - ahead) / speed)
         return np.where(speed > 0, left, np.inf)
 
 
@@ -341,9 +340,9 @@ class _Watched(NamedTuple):
     whole: BoolArray
 
 
-def score_bound(jump: float, watch: float) -> float:
+def score_bound(reach: float) -> float:
     """The longest row of `score_rows`, as far as rules of weight and watch see to it."""
-    return math.hypot(max(jump, watch), math.hypot(1.0, MOST_LEFT_OUT) * LEFT_OUT * jump)
+    return reach * math.hypot(1.0, LEFT_OUT * math.hypot(1.0, MOST_LEFT_OUT))
 
 
 def _before(sums: FloatArray) -> FloatArray:
@@ -353,7 +352,7 @@ def _before(sums: FloatArray) -> FloatArray:
 
 def _first(ended: IntArray) -> BoolArray:
     """The piece in which the count becomes one."""
-    return (ended > 0) & (np.cumsum(ended > 0, axis=1) == 1)
+    return np.asarray((ended > 0) & (np.cumsum(ended > 0, axis=1) == 1))
 
 
 def _lived(placed: TimeAtRisk, pieces: int) -> FloatArray:

@@ -25,9 +25,11 @@ from fedcox.federation.compression import (
 )
 from fedcox.federation.evidence import Evidence
 from fedcox.federation.queries.bounded_sums import (
-    NoisedEventProducts,
+    NoisedEventMoments,
+    NoisedInformationAt,
     NoisedLifeTable,
     NoisedMoments,
+    NoisedProducts,
     NoisedScoreAt,
 )
 from fedcox.federation.queries.compressed_gradient import CompressedGradientAt, RandomEntriesAt
@@ -159,20 +161,21 @@ SETTINGS = _settings()
 
 def _bounded_sums() -> dict[str, AbstractQuery[Any]]:
     agreed = SETTINGS["log, pieces"]
-    heights = np.linspace(-1.0, 0.75, agreed.intervals)
     metric = ScoreMetric(
         np.linspace(3.0, 9.0, agreed.intervals),
-        heights,
-        np.array([0.1, -0.3]),
-        np.array([0.02, 0.0]),
+        np.linspace(-0.3, 0.1, 2 * agreed.intervals).reshape(-1, 2),
         np.array([[0.3, 0.01], [0.01, 0.2]]),
     )
     return {
         "noised life table": NoisedLifeTable(PIECES, replace(SHARED, releases=1)),
         "noised life table, exact times": NoisedLifeTable(EXACT["exact pieces"], SHARED),
         "noised moments": NoisedMoments(SCALING, np.array([True, False]), SHARED),
-        "noised event products": NoisedEventProducts(agreed, heights, 2.4, SHARED),
-        "noised score": NoisedScoreAt(agreed, *point(agreed), metric, 0.4, 0.5, SHARED),
+        "noised products": NoisedProducts(SCALING, 2.4, SHARED),
+        "noised event moments": NoisedEventMoments(agreed, 2.4, SHARED),
+        "noised score": NoisedScoreAt(agreed, *point(agreed), metric, 0.4, SHARED),
+        "noised information": NoisedInformationAt(
+            agreed, *point(agreed), metric, 0.4, 0.7, SHARED
+        ),
     }
 
 

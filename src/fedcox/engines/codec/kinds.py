@@ -35,9 +35,11 @@ from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
 from fedcox.federation.queries.bounded_sums import (
     AbstractBoundedSum,
-    NoisedEventProducts,
+    NoisedEventMoments,
+    NoisedInformationAt,
     NoisedLifeTable,
     NoisedMoments,
+    NoisedProducts,
     NoisedScoreAt,
 )
 from fedcox.federation.queries.clipped_network_gradient import (
@@ -268,7 +270,9 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     LocalSteps: Kind(rules.of_local_steps, LocalEnds, _of_point),
     NoisedLifeTable: Kind(nothing, FloatArray, _of_bounded_sum),
     NoisedMoments: Kind(rules.of_moments, FloatArray, _of_bounded_sum),
-    NoisedEventProducts: Kind(rules.of_event_products, FloatArray, _of_bounded_sum),
+    NoisedProducts: Kind(rules.of_capped, FloatArray, _of_bounded_sum),
+    NoisedEventMoments: Kind(rules.of_capped, FloatArray, _of_bounded_sum),
+    NoisedInformationAt: Kind(rules.of_information, FloatArray, _of_bounded_sum),
     NoisedScoreAt: Kind(rules.of_score, FloatArray, _of_bounded_sum),
     CompressedGradientAt: Kind(rules.of_compressed, bytes),
     RandomEntriesAt: Kind(rules.of_compressed, bytes),

@@ -19,9 +19,11 @@ from fedcox.federation.batch import CellBatch, PatientBatch
 from fedcox.federation.compression import RandomPlaces
 from fedcox.federation.evidence import Evidence
 from fedcox.federation.queries.bounded_sums import (
-    NoisedEventProducts,
+    AbstractSumAt,
+    NoisedEventMoments,
+    NoisedInformationAt,
     NoisedMoments,
-    NoisedScoreAt,
+    NoisedProducts,
 )
 from fedcox.federation.queries.compressed_gradient import AbstractCompressedGradient
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
@@ -236,22 +238,15 @@ def of_derivatives_at(query: DerivativesAt, columns: int | None) -> Iterator[str
 
 
 def of_metric(metric: ScoreMetric, columns: int | None) -> Iterator[str]:
-    """One number for each piece, or for each column; events and heights have their ranges."""
-    pieces, kept = metric.events.shape, metric.center.shape
+    """Events and means of each piece, and a square of the columns kept."""
+    pieces, kept = metric.events.shape, metric.whitening.shape[:1]
     if not (len(pieces) == len(kept) == 1 and pieces[0]):
-        yield "events and center must be lists of numbers"
+        yield "events must be a list of numbers, and whitening a square"
         return
-    yield from shaped("heights", metric.heights, pieces, "one for each piece")
-    yield from shaped("drift", metric.drift, kept, "one for each column kept")
+    yield from shaped("means", metric.means, pieces + kept, "one row for each piece")
     yield from shaped("whitening", metric.whitening, 2 * kept, "a square of columns kept")
     if not (metric.events > 0).all():
         yield "events must be above zero"
-    yield from _heights(metric.heights)
-
-
-def _heights(found: NDArray[Any]) -> Iterator[str]:
-    if not (np.abs(found) <= 1.0).all():
-        yield "heights must lie between -1 and 1"
 
 
 def of_moments(query: NoisedMoments, columns: int | None) -> Iterator[str]:
@@ -260,21 +255,23 @@ def of_moments(query: NoisedMoments, columns: int | None) -> Iterator[str]:
     yield from shaped("are_numbers", query.are_numbers, kept, "one for each column kept")
 
 
-def of_event_products(query: NoisedEventProducts, columns: int | None) -> Iterator[str]:
-    """One height for each piece, and a cap that bounds."""
-    pieces = (query.agreed.intervals,)
-    yield from shaped("heights", query.heights, pieces, "one for each piece")
-    yield from _heights(query.heights)
+def of_capped(query: NoisedProducts | NoisedEventMoments, columns: int | None) -> Iterator[str]:
+    """The cap bounds."""
     yield from positive("cap", query.cap)
 
 
-def of_score(query: NoisedScoreAt, columns: int | None) -> Iterator[str]:
-    """The point and the metric are of one setting; bounds bound."""
+def of_score(query: AbstractSumAt, columns: int | None) -> Iterator[str]:
+    """The point and the metric are of one setting; the reach bounds."""
     yield from _point(query.agreed, query.alpha, query.beta)
-    yield from shaped("events", query.metric.events, query.alpha.shape, "one for each piece")
-    yield from shaped("center", query.metric.center, query.beta.shape, "one for each column")
-    yield from positive("jump", query.jump)
-    yield from positive("watch", query.watch)
+    shape = query.alpha.shape + query.beta.shape
+    yield from shaped("means", query.metric.means, shape, "one row for each piece")
+    yield from positive("reach", query.reach)
+
+
+def of_information(query: NoisedInformationAt, columns: int | None) -> Iterator[str]:
+    """As of a score, and the cap bounds."""
+    yield from of_score(query, columns)
+    yield from positive("cap", query.cap)
 
 
 def of_compressed(query: AbstractCompressedGradient, columns: int | None) -> Iterator[str]:

@@ -27,7 +27,7 @@ from fedcox.survival.clipping import shortened
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.threads import in_order, parts
-from fedcox.survival.time_grid import Pieces
+from fedcox.survival.time_grid import Pieces, TimeAtRisk
 
 _BLOCK = 2**16  # numbers of rows that are held at a time
 _RELEASE = 6  # numbers that describe a release
@@ -187,9 +187,62 @@ class NoisedEventMoments(AbstractBoundedSum):
         return event_rows(scaled, placed, self.agreed.intervals, self.cap)
 
 
+class AbstractSumAt(AbstractBoundedSum):
+    """A sum at some parameters, in a metric of standard deviations.
+
+    Weights and the end of each patient's watch are those of `score_rows`.
+    """
+
+    agreed: Setting
+    alpha: FloatArray
+    beta: FloatArray
+    metric: ScoreMetric
+    reach: float
+
+    @property
+    def setting(self) -> Setting:
+        return self.agreed
+
+    @property
+    def point(self) -> tuple[FloatArray, FloatArray]:
+        return self.alpha, self.beta
+
+    @property
+    def numbers(self) -> int:
+        return self.alpha.size + self.beta.size + self.metric.numbers + 2 + _RELEASE
+
+    def _placed(self, cohort: Cohort, patients: IntArray) -> tuple[FloatArray, TimeAtRisk]:
+        scaled = _scaled(self.agreed.scaling, cohort, patients)
+        return scaled, self.agreed.placed(cohort).rows(patients)
+
+
 @dataclass(frozen=True, eq=False)
-class NoisedInformationAt(AbstractBoundedSum):
-    """The information at these parameters, in a metric of standard deviations."""
+class NoisedScoreAt(AbstractSumAt):
+    """The slope of the log-likelihood, and what its rules leave out."""
+
+    agreed: Setting
+    alpha: FloatArray
+    beta: FloatArray
+    metric: ScoreMetric
+    reach: float
+    release: GaussianRelease
+
+    @property
+    def name(self) -> str:
+        return "noised score"
+
+    @property
+    def size(self) -> int:
+        return int(self.alpha.size + self.beta.size) + 2
+
+    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        placed = self._placed(cohort, patients)
+        return score_rows(*placed, self.point, self.metric, self.reach)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedInformationAt(AbstractSumAt):
+    """The information on the coefficients, and on them and the baseline together."""
 
     agreed: Setting
     alpha: FloatArray
@@ -204,69 +257,13 @@ class NoisedInformationAt(AbstractBoundedSum):
         return "noised information"
 
     @property
-    def setting(self) -> Setting:
-        return self.agreed
-
-    @property
-    def point(self) -> tuple[FloatArray, FloatArray]:
-        return self.alpha, self.beta
-
-    @property
-    def numbers(self) -> int:
-        return self.alpha.size + self.beta.size + self.metric.numbers + 2 + _RELEASE
-
-    @property
     def size(self) -> int:
         columns = self.agreed.columns
         return _triangle(columns) + self.agreed.intervals * columns
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
-        scaled = _scaled(self.agreed.scaling, cohort, patients)
-        placed = self.agreed.placed(cohort).rows(patients)
-        point = self.alpha, self.beta
-        return information_rows(scaled, placed, point, self.metric, self.reach, self.cap)
-
-
-@dataclass(frozen=True, eq=False)
-class NoisedScoreAt(AbstractBoundedSum):
-    """The score at these parameters, in a metric of standard deviations.
-
-    Weights and the end of each patient's watch are those of `score_rows`.
-    """
-
-    agreed: Setting
-    alpha: FloatArray
-    beta: FloatArray
-    metric: ScoreMetric
-    jump: float
-    watch: float
-    release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised score"
-
-    @property
-    def setting(self) -> Setting:
-        return self.agreed
-
-    @property
-    def point(self) -> tuple[FloatArray, FloatArray]:
-        return self.alpha, self.beta
-
-    @property
-    def numbers(self) -> int:
-        return self.alpha.size + self.beta.size + self.metric.numbers + 2 + _RELEASE
-
-    @property
-    def size(self) -> int:
-        return int(self.alpha.size + self.beta.size) + 2
-
-    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
-        scaled = _scaled(self.agreed.scaling, cohort, patients)
-        placed = self.agreed.placed(cohort).rows(patients)
-        point = self.alpha, self.beta
-        return score_rows(scaled, placed, point, self.metric, self.jump, self.watch)
+        placed = self._placed(cohort, patients)
+        return information_rows(*placed, self.point, self.metric, self.reach, self.cap)
 
 
 def _scaled(scaling: Scaling, cohort: Cohort, patients: IntArray) -> FloatArray:
