@@ -9,22 +9,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from fedcox.analysis import noised_fit
 from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.analysis.noised_fit import planned, spending
 from fedcox.analysis.notices import large_delta
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import NoiseWarning, NotConvergedWarning, StudyError
+from fedcox.errors import NotConvergedWarning, StudyError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.privacy.noise import SeededRandomnessForSimulations
+from fedcox.solvers.private_ascent import LeftOut
 
 CENTERS, EACH = 4, 600
 HORIZON = 720.0
@@ -332,25 +335,39 @@ def test_as_many_pieces_are_cut_as_a_study_wants() -> None:
     assert events.max() < 1.5 * events.min(), "about as many events in each"
 
 
-def test_many_patients_far_out_are_told_of() -> None:
-    """A column with a long tail: weights bind, and where the model is wrong that matters."""
+def cured(share: float) -> dict[str, pd.DataFrame]:
+    """Of those with the highest risk so many never have the event, and stay to the end."""
     rng = np.random.default_rng(4)
-    frames = {
-        name: frame.assign(x1=np.where(rng.random(EACH) < 0.015, 3.0, frame["x1"] / 40.0))
-        for name, frame in FRAMES.items()
-    }
-    far = sum(int((frame["x1"] == 3.0).sum()) for frame in frames.values())
-    study = Study(
-        **tables(
-            grid={"pieces": 4, "horizon": HORIZON}, privacy=under(epsilon=60.0, events=1400)
+    frames = {}
+    for name, frame in FRAMES.items():
+        x = np.clip(rng.standard_t(4, EACH), -6, 6) / 2.0
+        happens, censored = rng.exponential(300 * np.exp(-1.5 * x)), rng.uniform(300, 900, EACH)
+        lucky = (x > 1.4) & (rng.random(EACH) < share)
+        happens = np.where(lucky, 1e6, happens)
+        frames[name] = frame.assign(
+            x0=x, t=np.minimum(happens, censored) + 0.5, e=(happens < censored).astype(int)
         )
+    return frames
+
+
+def test_without_the_model_far_out_there_are_no_intervals() -> None:
+    """Those who are watched to the end of their watch have too few events after it."""
+    study = Study(**tables(privacy=under(epsilon=60.0, events=1400)))
+    assert fit(study, seeded(study, cured(0.0))).inferred
+    with pytest.warns(NotConvergedWarning, match="the model does not hold for patients whose"):
+        found = fit(study, seeded(study, cured(0.5)))
+    assert not found.inferred
+
+
+def test_many_events_left_out_are_a_notice() -> None:
+    solution = SimpleNamespace(
+        metric=SimpleNamespace(events=np.array([300.0, 200.0])),
+        left_out=LeftOut(events=14.0, expected=15.0, noise=2.0),
     )
-    with pytest.warns(NoiseWarning, match=r"About \d+ patients .* weigh less") as told:
-        fit(study, seeded(study, frames))
-    found = re.search(r"About (\d+) patients \(give or take (\d+)\)", str(told[0].message))
-    assert found is not None
-    count, give_or_take = map(int, found.groups())
-    assert far - give_or_take < count < 1.5 * far
+    (notice,) = noised_fit._left_out(cast(Any, solution))
+    assert "about 15 events (give or take 4)" in notice.text
+    solution.left_out = LeftOut(events=3.0, expected=4.0, noise=2.0)
+    assert not noised_fit._left_out(cast(Any, solution))
 
 
 GROUPED = {"grid": {"width": 90.0, "horizon": HORIZON}}

@@ -251,7 +251,7 @@ def _left_out(solution: PrivateSolution) -> list[Notice]:
     """Patients far out: they decide nothing where the model is right, and much where not."""
     _, expected, error = solution.left_out
     events = float(solution.metric.events.sum())
-    if expected < max(_MANY_LEFT_OUT * events, 3.0 * error):
+    if solution.faults or expected < max(_MANY_LEFT_OUT * events, 3.0 * error):
         return []
     return [
         Notice(
