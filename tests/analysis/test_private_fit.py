@@ -15,6 +15,7 @@ from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.analysis.private_fit import with_budgets
 from fedcox.analysis.private_notices import large_delta, much_noise
+from fedcox.analysis.released import released
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
@@ -200,6 +201,7 @@ def test_words_on_noise_grow_with_it(factor: float, begin: str, told: str) -> No
 
 
 def test_it_is_read_back_as_it_was_written(fitted: FittedStudy, tmp_path: Path) -> None:
+    fitted = released(fitted)
     fitted.save(tmp_path / "fit.json")
     again = FittedStudy.read(tmp_path / "fit.json")
     assert again.guarantee == fitted.guarantee
