@@ -31,6 +31,7 @@ import numpy as np
 
 from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import FittedStudy
+from fedcox.analysis.released import released
 from fedcox.analysis.simulation import clinical_study, write_simulation
 from fedcox.analysis.study import Study
 from fedcox.data.cohort_file import read_cohort
@@ -137,7 +138,7 @@ class Measured:
         yield f"slowest empty round {found['empty_round_slowest']:.3f} s"
         yield f"a round {found['round']:.3f} s, the slowest {found['round_slowest']:.3f} s"
         yield f"submitted to first message {found['start']:.1f} s; study {found['study']:.1f} s"
-        yield f"the results are those of one process bit for bit: {found['same_bits']}"
+        yield f"the files are those of one process: {found['same_bits']}"
 
 
 def measure(centers: int, patients: int, studies: int, pings: int) -> Measured:
@@ -285,6 +286,7 @@ def _in_one_process(folder: Path, study: Study, names: Sequence[str]) -> tuple[A
 
 
 def _numbers(found: FittedStudy) -> tuple[Any, ...]:
+    found = released(found)  # as files have them
     return found.coefficients, found.baseline, found.log_likelihood, found.rounds
 
 

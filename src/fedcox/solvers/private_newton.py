@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
+from fedcox.errors import StudyError
 from fedcox.federation.queries.bounded_sums import (
     AbstractBoundedSum,
     NoisedEventProducts,
@@ -78,6 +79,8 @@ _LEAST = 0.05
 _CLEAR, _NOISY, _LARGE = 2.0, 1.5, 4.0
 #: Of a single piece there is no drift.
 _LEAST_SLANT = 1e-6
+#: By so large a part the number of patients may be off; noise explains so many of its errors.
+OFF_BY, _SURE = 0.5, 4.0
 #: How often the last score may be too large by chance.
 _CHANCE = 1e-4
 #: What is left of a score where there is next to no noise, as a mean square.
@@ -261,7 +264,8 @@ class PrivateNewton:
         self, federation: Federation, cells: Pieces, alike: int, *, cut: bool
     ) -> _Table:
         release = self.release(1.0, _TABLE, alike)
-        counts, _ = self.ask(federation, NoisedLifeTable(cells, release))
+        counts, noise = self.ask(federation, NoisedLifeTable(cells, release))
+        self._check_patients(float(counts.sum()), noise * math.sqrt(counts.size))
         without, happened = counts.reshape(2, -1)
         patients = max(float(counts.sum()), 0.2 * self.patients)
         events = happened[1:]
@@ -278,6 +282,12 @@ class PrivateNewton:
         lived = (reached - 0.5 * gone[1:]) * cells.widths
         at_risk = np.add.reduceat(lived, kept[:-1]) / pieces.widths
         return _Table(pieces, own, np.maximum(at_risk, 1.5 * own), patients)
+
+    def _check_patients(self, counted: float, unsure: float) -> None:
+        """End where the plan is far off, and noise alone does not explain it."""
+        if abs(counted - self.patients) - _SURE * unsure > OFF_BY * self.patients:
+            about = f"about {max(counted, 0.0):,.0f} (give or take {2.0 * unsure:,.0f})"
+            raise wrong_number(self.patients, about, spent=True)
 
     def _scaling(self, federation: Federation, scale: PublicScale, patients: float) -> Scaling:
         numbers, public = scale.are_numbers, scale.scaling
@@ -407,6 +417,19 @@ class _Ascent:
             self._bound,
             tuple(faults),
         )
+
+
+def wrong_number(planned: int, found: str, *, spent: bool = False) -> StudyError:
+    """What to say where the number of patients that noise was chosen for is far off."""
+    then = " What this study spent of the hospitals' budgets stays spent." if spent else ""
+    return StudyError(
+        "The study plans with another number of patients than there is.",
+        [
+            f"[privacy.noise] patients: found {found} in all centers together; the study names "
+            f"{planned:,}, and noise is chosen for that. Name about the right number, as it is "
+            f"known in public.{then}"
+        ],
+    )
 
 
 def _alike(scale: PublicScale) -> int:
