@@ -31,6 +31,7 @@ import numpy as np
 
 from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import FittedStudy
+from fedcox.analysis.released import released
 from fedcox.analysis.simulation import clinical_study, write_simulation
 from fedcox.analysis.study import Study
 from fedcox.data.cohort_file import read_cohort
@@ -137,7 +138,7 @@ class Measured:
         yield f"slowest empty round {found['empty_round_slowest']:.3f} s"
         yield f"a round {found['round']:.3f} s, the slowest {found['round_slowest']:.3f} s"
         yield f"submitted to first message {found['start']:.1f} s; study {found['study']:.1f} s"
-        yield f"the results are those of one process bit for bit: {found['same_bits']}"
+        yield f"the files are those of one process: {found['same_bits']}"
 
 
 def measure(centers: int, patients: int, studies: int, pings: int) -> Measured:
@@ -149,15 +150,17 @@ def measure(centers: int, patients: int, studies: int, pings: int) -> Measured:
         simulated = simulate_hospitals(patients, centers, rng=np.random.default_rng(1))
         write_simulation(folder / "patients", study, simulated)
         expected = _in_one_process(folder, study, names)
-        with _federation(folder, study, names) as home, jobs.session(home) as line:
-            timed = []
+        with federation(folder, names) as home, jobs.session(home) as line:
+            timed, code = [], study_code(study, names, {})
+            for name in names:
+                _approvals(folder / name).decide(code, approve=True)
             for _ in range(studies):
-                _until(lambda: len(line.connected()) == centers)
-                begun, run = _run(home, line, study, pings)
+                until(lambda: len(line.connected()) == centers)
+                begun, run = run_study(home, line, study, pings)
                 same = _numbers(read_run(run.result)) == expected
                 timed.append(_timed(run, begun, same_bits=same))
                 # A job of the study that is still ending would make the next one wait.
-                _until(lambda: not any(_job_left(folder / name) for name in names))
+                until(lambda: not any(job_left(folder / name) for name in names))
     return Measured(
         datetime.now(UTC).date().isoformat(),
         {name: version(name) for name in ("fedcox", "nvflare", "numpy")}
@@ -170,14 +173,12 @@ def measure(centers: int, patients: int, studies: int, pings: int) -> Measured:
 
 
 @contextmanager
-def _federation(
-    folder: Path, study: Study, names: Sequence[str]
-) -> Iterator[CoordinatorFolder]:
+def federation(folder: Path, names: Sequence[str]) -> Iterator[CoordinatorFolder]:
+    """A server and centers that hold folder/patients/NAME.csv, each a process, connected."""
     now = datetime.now(UTC)
     participants = Participants("benchmark", "127.0.0.1", _free_port(), tuple(names))
     passwords = make_folder(folder / "coordinator", participants, days=2, now=now)
     home = CoordinatorFolder.read(folder / "coordinator")
-    code = study_code(study, names, {})
     with ExitStack() as stack:
         stack.callback(server.stop, home)
         server.start(home)
@@ -186,9 +187,21 @@ def _federation(
             center = join(kit, passwords[name], folder / name, now=now)
             data = str(folder / "patients" / f"{name}.csv")
             CenterSettings(data, NO_LIMITS).write(center.settings)
-            Approvals(center.pending, center.approved).decide(code, approve=True)
             stack.enter_context(_connected(center))
         yield home
+
+
+def _approvals(place: Path) -> Approvals:
+    center = CenterFolder.read(place)
+    return Approvals(center.pending, center.approved)
+
+
+def approve_what_waits(folder: Path, names: Sequence[str]) -> None:
+    """The data managers' part, where hospitals show a study before they answer it."""
+    for name in names:
+        approvals = _approvals(folder / name)
+        for request in approvals.waiting():
+            approvals.decide(request.code, approve=True)
 
 
 @contextmanager
@@ -201,13 +214,23 @@ def _connected(center: CenterFolder) -> Iterator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
-def _run(
-    home: CoordinatorFolder, line: jobs.Session, study: Study, pings: int
+def run_study(
+    home: CoordinatorFolder,
+    line: jobs.Session,
+    study: Study,
+    pings: int = 0,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> tuple[float, RunFolder]:
+    """Submit a study and wait for its end: when it was submitted, and its folder."""
     run = begin(home, study, "", resume=False, overwrite=True, wait=_PATIENCE, pings=pings)
     begun = time.time()
     job = line.submit(run.path.name, len(home.centers))
-    _until(lambda: _over(home, line, job, run), _GLANCE)
+
+    def over() -> bool:
+        meanwhile()
+        return _over(home, line, job, run)
+
+    until(over, _GLANCE)
     failure = run.failure()
     if failure is not None:
         raise failure
@@ -216,16 +239,17 @@ def _run(
 
 def _over(home: CoordinatorFolder, line: jobs.Session, job: str, run: RunFolder) -> bool:
     """By the run's own words once it speaks: to ask the server takes time from the rounds."""
-    told = _told(run)
+    told = told_by(run)
     return told[-1]["kind"] in ("done", "failed") if told else ended(home, line, job, run)
 
 
-def _told(run: RunFolder) -> list[dict[str, Any]]:
+def told_by(run: RunFolder) -> list[dict[str, Any]]:
+    """What the run said of itself so far."""
     return FollowedFile(run.progress, from_start=True).rows()
 
 
 def _timed(run: RunFolder, begun: float, *, same_bits: bool) -> Timed:
-    told = _told(run)
+    told = told_by(run)
     exchanged = [_Round.told(each) for each in told if each["kind"] == "exchange"]
     messages = [place for place, each in enumerate(exchanged) if each.step != "ping"]
     asked = [place for place in messages if exchanged[place].step == "ask"]
@@ -285,16 +309,18 @@ def _in_one_process(folder: Path, study: Study, names: Sequence[str]) -> tuple[A
 
 
 def _numbers(found: FittedStudy) -> tuple[Any, ...]:
+    found = released(found)  # as files have them
     return found.coefficients, found.baseline, found.log_likelihood, found.rounds
 
 
-def _job_left(center: Path) -> bool:
+def job_left(center: Path) -> bool:
     """Whether a process that answers a study runs at a center."""
     found = processes.belonging(center / "flare")
     return any("fedcox.deployment.guarded_job" in each.cmdline() for each in found)
 
 
-def _until(true: Callable[[], bool], pause: float = 0.3) -> None:
+def until(true: Callable[[], bool], pause: float = 0.3) -> None:
+    """Wait for it; TimeoutError where it does not come."""
     end = time.monotonic() + _PATIENCE
     while not true():
         if time.monotonic() > end:

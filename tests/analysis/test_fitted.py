@@ -15,6 +15,7 @@ from markupsafe import escape
 from rich.console import Console
 
 from fedcox.analysis.fitted import FittedStudy
+from fedcox.analysis.released import released
 from fedcox.errors import CohortError, InputError, OutputError, StudyError
 from fedcox.reports.ratio_rows import footer_lines
 from fedcox.reports.ratio_table import ratio_table
@@ -72,6 +73,7 @@ def test_a_column_left_out_of_the_fit_has_an_empty_row_in_the_summary() -> None:
     ids=["lung", "logit", "wide", "nothing estimable", "separated"],
 )
 def test_a_saved_fit_reads_back_to_the_last_bit(fitted: FittedStudy, tmp_path: Path) -> None:
+    fitted = released(fitted)
     fitted.save(tmp_path / "fit.json")
     back = FittedStudy.read(tmp_path / "fit.json")
     for name in ("centers", "baseline", "convergence", "notices", "coefficients"):

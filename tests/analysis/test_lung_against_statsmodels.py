@@ -230,11 +230,12 @@ def test_the_command_writes_the_numbers_of_the_glm(
     theirs = reference(link, reading)
     record = json.loads((run / "fit.json").read_text(encoding="utf-8"))
     coef = [row["coef"] for row in record["coefficients"]]
-    np.testing.assert_allclose(coef, theirs.coef, rtol=0, atol=1e-9)
+    # A file holds what standard errors leave, in memory there is more.
+    np.testing.assert_allclose((coef - theirs.coef) / theirs.se, 0, atol=5e-4)
     se = [row["se"] for row in record["coefficients"]]
-    np.testing.assert_allclose(se, theirs.se, rtol=1e-8)
+    np.testing.assert_allclose(se, theirs.se, rtol=5e-4)
     summary = pd.read_csv(run / "summary.csv", index_col="covariate")
-    np.testing.assert_allclose(summary["coef"], theirs.coef, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(summary["p"], theirs.p, rtol=1e-8)
+    np.testing.assert_array_equal(summary["coef"], coef)
+    np.testing.assert_allclose(summary["p"], theirs.p, rtol=5e-3)
     assert len(record["centers"]) == lung()["inst"].nunique()
     capsys.readouterr()

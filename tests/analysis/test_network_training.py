@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from torch import Tensor, nn
 
 from fedcox.analysis.asked_of_network import asked_by_training
+from fedcox.analysis.network_checkpoint import NetworkCheckpoint
 from fedcox.analysis.network_plan import NetworkPlan
 from fedcox.analysis.network_training import train_network, with_noise
 from fedcox.analysis.trained_network import TrainedNetwork
@@ -419,6 +421,26 @@ def test_a_damaged_checkpoint_is_refused(place: int, tmp_path: Path) -> None:
     file.write_bytes(b"")
     with pytest.raises(InputError, match="no checkpoint"):
         train_network(asked, federation(), checkpoint=file)
+
+
+@pytest.mark.parametrize("solver", [ADAM, NetworkAveraging(rounds=1, validation=0.2)])
+def test_a_checkpoint_without_one_of_its_arrays_is_refused(solver: Any, tmp_path: Path) -> None:
+    file = tmp_path / "training.safetensors"
+    asked = plan(solver=solver)
+    train_network(asked, federation(), checkpoint=file)
+    content = file.read_bytes()
+    told = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    fingerprint = told["__metadata__"]["fingerprint"]
+    checkpoint = NetworkCheckpoint(file, fingerprint)
+    state = checkpoint.load()
+    assert state is not None
+    kept = list(state.arrays)
+    for name in kept:
+        others = {key: state.arrays[key] for key in kept if key != name}
+        for arrays in (others, {**others, name: np.zeros(1000)}):
+            checkpoint.save(replace(state, arrays=arrays))
+            with pytest.raises(InputError, match=f"not known: {name}"):
+                train_network(asked, federation(), checkpoint=file)
 
 
 # Privacy

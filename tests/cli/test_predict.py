@@ -173,7 +173,8 @@ def test_missing_values_take_the_mean_of_the_fit_if_the_study_says_so(
     assert fedcox("predict", files.run, "--data", new, "--out", out).status == 0
     row = FittedStudy.read(files.run / "fit.json").coefficients[0]
     assert row.coef is not None
-    assert row.mean == pytest.approx(invented()["age"].mean())
+    ages = invented()["age"]
+    assert row.mean == pytest.approx(ages.mean(), abs=1e-3 * ages.std() / len(ages) ** 0.5)
     assert pd.read_csv(out)["log_risk"][0] == pytest.approx(row.coef * row.mean, rel=1e-12)
 
 

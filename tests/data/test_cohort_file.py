@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fedcox.memory as memory
 from fedcox.data.cohort_file import read_cohort, read_table
 from fedcox.errors import CohortError
 from tests.data.tables import SCHEMA, table
@@ -114,6 +115,45 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     parquet.write_text(PLAIN)
     with pytest.raises(CohortError, match="not a Parquet file"):
         read_table(parquet)
+
+
+def test_damaged_metadata_of_parquet_is_refused(tmp_path: Path) -> None:
+    parquet = tmp_path / "patients.parquet"
+    table().to_parquet(parquet)
+    whole = parquet.read_bytes()
+    assert b"stage" in whole
+    parquet.write_bytes(whole.replace(b"stage", b"st\xffge"))
+    with pytest.raises(CohortError, match="not a Parquet file"):
+        read_table(parquet)
+    rng, read = np.random.default_rng(0), 0
+    for _ in range(200):
+        content = bytearray(whole)
+        content[rng.integers(len(content))] = rng.integers(256)
+        parquet.write_bytes(content)
+        try:
+            read_cohort(parquet, SCHEMA)
+            read += 1
+        except CohortError as told:
+            assert str(parquet) in str(told)  # noqa: PT017
+    assert 0 < read < 200
+
+
+def test_a_file_that_declares_more_than_the_machine_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet, text = tmp_path / "patients.parquet", tmp_path / "patients.csv"
+    many = pd.DataFrame({"age": np.full(100_000, 50.0), "stage": "I", "days": 5, "died": 1})
+    many.to_parquet(parquet)
+    many.to_csv(text)
+    size = parquet.stat().st_size
+    assert size < 20_000
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 2_000_000)
+    read_table(text)
+    with pytest.raises(CohortError, match=r"too large.*\n.*declares 0\.0 GiB"):
+        read_table(parquet)
+    monkeypatch.setattr(memory, "machine_bytes", lambda: size)
+    with pytest.raises(CohortError, match="too large"):
+        read_table(text)
 
 
 def test_rows_of_another_length_are_counted_and_not_shown(file: Path) -> None:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import ssl
+from base64 import b64decode, encodebytes
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from fedcox.deployment.authority import Authority, Credentials
 from fedcox.deployment.certificates import chain_faults, date_faults, days_left
@@ -177,3 +181,47 @@ def test_what_does_not_belong_together_is_told(
     assert "may sign" in chain_faults(**{**own, "root": server.certificate}, subject="A")[0]
     assert "damaged" in chain_faults(**{**own, "certificate": b"x"}, subject="A")[0]
     assert "damaged" in chain_faults(**{**own, "key": b"x"}, subject="A")[0]
+
+
+def with_extension(authority: Authority, center: Credentials, value: bytes) -> bytes:
+    """The certificate of center A, signed as all are, with basic constraints of these bytes."""
+    own = x509.load_pem_x509_certificate(center.certificate)
+    root = x509.load_pem_x509_certificate(authority.certificate)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(own.subject)
+        .issuer_name(root.subject)
+        .public_key(own.public_key())
+        .serial_number(7)
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + timedelta(days=1))
+        .add_extension(x509.UnrecognizedExtension(x509.BasicConstraints.oid, value), False)
+    )
+    return builder.sign(authority._key, SHA256()).public_bytes(Encoding.PEM)
+
+
+def test_a_broken_extension_is_told(authority: Authority, center: Credentials) -> None:
+    of_a_center = x509.BasicConstraints(False, None).public_bytes()
+    sound = with_extension(authority, center, of_a_center)
+    broken = with_extension(authority, center, b"\x30\x7fbroken")
+    for certificate, faults in ((sound, []), (broken, ["The certificate is damaged"])):
+        told = chain_faults(
+            root=authority.certificate, certificate=certificate, key=center.key, subject="A"
+        )
+        assert [text.split(":")[0] for text in told] == faults
+    told = chain_faults(root=broken, certificate=sound, key=center.key, subject="A")
+    assert told == ["The authority's certificate is damaged: it cannot be read."]
+
+
+@pytest.mark.parametrize("part", ["root", "certificate", "key"])
+def test_whatever_byte_is_damaged_there_is_a_word(center: Credentials, part: str) -> None:
+    rng, refused = np.random.default_rng(2), 0
+    label = getattr(center, part).splitlines()[0][11:-5]
+    whole = b64decode(b"".join(getattr(center, part).splitlines()[1:-1]))
+    for _ in range(300):
+        content = bytearray(whole)
+        content[rng.integers(len(content))] = rng.integers(256)
+        text = encodebytes(content).strip()
+        damaged = b"-----BEGIN %s-----\n%s\n-----END %s-----\n" % (label, text, label)
+        refused += bool(chain_faults(**{**vars(center), part: damaged}, subject="A"))
+    assert refused > 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from errno import ENOSPC
+from hashlib import sha256
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,6 +15,7 @@ from fedcox.analysis.fit import Estimate, estimate
 from fedcox.analysis.plan import Plan
 from fedcox.engines import checkpoint
 from fedcox.engines.checkpoint import Checkpointed
+from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.errors import MessageError
@@ -148,6 +150,21 @@ def test_a_damaged_round_is_told(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(MessageError):
         estimated(chosen, hub_over(parts()), tmp_path)
+
+
+@pytest.mark.parametrize("part", ["asked", "centers", "left", "replies", "each", "ledger"])
+def test_a_round_without_one_of_its_parts_is_told(tmp_path: Path, part: str) -> None:
+    chosen = plan(Newton())
+    estimated(chosen, hub_over(parts()), tmp_path)
+    file = tmp_path / "round-000002.bin"
+    tree = from_bytes(file.read_bytes()[: -sha256().digest_size])
+    assert isinstance(tree, dict)
+    altered: Tree
+    for altered in ({key: tree[key] for key in tree if key != part}, {**tree, part: 1}):
+        content = to_bytes(altered)
+        file.write_bytes(content + sha256(content).digest())
+        with pytest.raises(MessageError, match="damaged"):
+            estimated(chosen, hub_over(parts()), tmp_path)
 
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.9])

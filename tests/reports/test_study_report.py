@@ -11,6 +11,7 @@ import pytest
 from markupsafe import escape
 
 from fedcox.analysis.fitted import FittedStudy, Guarantee, Notice
+from fedcox.analysis.released import released
 from fedcox.analysis.study import Study
 from fedcox.errors import OutputError
 from fedcox.federation.ledger import LedgerRow
@@ -225,7 +226,7 @@ def test_a_fit_read_from_its_file_gives_the_same_page(tmp_path: Path) -> None:
         examples.secure_sums,
         examples.differentially_private,
     ):
-        fitted = make()
+        fitted = released(make())
         fitted.save(tmp_path / "fit.json")
         back = replace(FittedStudy.read(tmp_path / "fit.json"), ledger=fitted.ledger)
         assert report_html(back) == report_html(fitted)

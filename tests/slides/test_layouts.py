@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
 
+import fedcox.memory as memory
 from fedcox.errors import SlideError
 from fedcox.slides.bag_file import BagFacts, write_bag
 from fedcox.slides.bag_reader import feature_path, open_bag
@@ -312,6 +316,81 @@ def test_nothing_in_a_tensor_or_array_is_executed(
     with pytest.raises(SlideError, match="no whole array"):
         open_bag(tmp_path / "b.npy")
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("write", [own_file, lambda place: write_clam(place, "a", TILES)])
+@pytest.mark.parametrize("name", ["features", "coords"])
+def test_a_name_that_is_no_array_is_told(
+    write: Callable[[Path], Path], name: str, tmp_path: Path
+) -> None:
+    import h5py
+
+    path = write(tmp_path)
+    with h5py.File(path, "a") as file:
+        del file[name]
+        file[name] = np.dtype("f4")
+    with pytest.raises(SlideError, match=f"'{name}' is an HDF5 datatype"):
+        open_bag(path, KNOWN)
+    with h5py.File(path, "a") as file:
+        del file[name]
+        file.create_group(name)
+    with pytest.raises(SlideError, match=f"'{name}' is an HDF5 group"):
+        open_bag(path, KNOWN)
+
+
+@pytest.mark.parametrize("name", ["features", "coords"])
+def test_a_small_file_that_declares_477_gib_is_refused_unread(
+    name: str, tmp_path: Path
+) -> None:
+    import h5py
+
+    for path in (own_file(tmp_path), write_clam(tmp_path, "a", TILES)):
+        with h5py.File(path, "a") as file:
+            del file[name]
+            file.create_dataset(name, (10**9, 128), "f4", chunks=(1024, 128))
+        with pytest.raises(SlideError, match=r"declares 476\.8 GiB"):
+            open_bag(path, KNOWN)
+
+
+def test_archives_and_tensors_that_declare_too_much_are_refused_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    torch.save(torch.ones(1, 1).expand(10**9, 128), tmp_path / "a.pt")
+    with pytest.raises(SlideError, match=r"declares 476\.8 GiB"):
+        open_bag(tmp_path / "a.pt")
+    path = write_slideflow(tmp_path, "b", TILES)
+    index = tmp_path / "b.index.npz"
+    short = BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**10, 2)}
+    np.lib.format.write_array_header_1_0(short, header)
+    with ZipFile(index, "w") as archive:
+        archive.writestr("arr_0.npy", short.getvalue() + bytes(16))
+    with pytest.raises(SlideError, match="more numbers than the file"):
+        open_bag(path, KNOWN)
+    np.savez_compressed(index, np.zeros((100_000, 2)))
+    assert index.stat().st_size < 10_000
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 100_000)
+    with pytest.raises(SlideError, match="declares"):
+        open_bag(path, KNOWN)
+
+
+@pytest.mark.parametrize("layout", ["CLAM, tensors", "slideflow", "Owkin", "FLamby"])
+def test_whatever_byte_is_damaged_there_is_a_word_or_a_bag(layout: str, tmp_path: Path) -> None:
+    path = WRITERS[layout](tmp_path, "a", TILES)
+    damaged = tmp_path / "a.index.npz" if layout == "slideflow" else path
+    damaged = damaged / "features.npy" if damaged.is_dir() else damaged
+    whole, rng, refused = damaged.read_bytes(), np.random.default_rng(1), 0
+    for _ in range(150):
+        content = bytearray(whole)
+        content[rng.integers(min(len(content), 1000))] = rng.integers(256)
+        damaged.write_bytes(content)
+        try:
+            open_bag(path, KNOWN).features.read()
+        except SlideError:
+            refused += 1
+    assert refused > 0
 
 
 def test_a_tensor_file_with_something_else_is_told(tmp_path: Path) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedcox.errors import InputError
+from fedcox.errors import InputError, SlideError
 from fedcox.slides.bag_file import read_bag
 from fedcox.slides.manifest import SlideManifest
-from fedcox.slides.mask_file import read_mask
+from fedcox.slides.mask_file import mask_settings, read_mask
 from fedcox.slides.segmentation import Segmentation
 from fedcox.slides.simulated_slides import SimulatedSlides, simulate_slides
 from fedcox.slides.step import StepOutcome, run_step
@@ -197,3 +199,29 @@ def test_overviews_are_what_masks_are_of(simulated: SimulatedSlides, tmp_path: P
         picture = np.asarray(Image.open(tmp_path / "overviews" / f"{row.slide_id}.png"))
         mask = np.asarray(Image.open(tmp_path / "masks" / f"{row.slide_id}.png"))
         assert picture.shape[:2] == mask.shape
+
+
+def test_a_mask_that_declares_too_much_or_is_damaged_is_told(
+    simulated: SimulatedSlides, tmp_path: Path
+) -> None:
+    segmented(simulated, tmp_path)
+    mask = next((tmp_path / "masks").glob("*.png"))
+    whole, rng = mask.read_bytes(), np.random.default_rng(3)
+    at = whole.index(b"IHDR")
+    header = b"IHDR" + struct.pack(">II", 1 << 20, 1 << 20) + whole[at + 12 : at + 17]
+    check = struct.pack(">I", zlib.crc32(header))
+    mask.write_bytes(whole[:at] + header + check + whole[at + 21 :])
+    with pytest.raises(SlideError, match="is not a mask of this package, or is damaged"):
+        read_mask(mask)
+    assert mask_settings(mask) is None
+    refused = 0
+    for _ in range(300):
+        content = bytearray(whole)
+        content[rng.integers(len(content))] = rng.integers(256)
+        mask.write_bytes(content)
+        mask_settings(mask)
+        try:
+            read_mask(mask)
+        except SlideError:
+            refused += 1
+    assert 0 < refused < 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -11,6 +12,7 @@ import pytest
 import tifffile
 from PIL import Image
 
+import fedcox.memory as memory
 from fedcox.errors import SlideError
 from fedcox.slides.pyramid_file import write_pyramid
 from fedcox.slides.slide import open_slide, tells_mpp
@@ -175,6 +177,25 @@ def test_a_directory_of_impossible_length_is_beyond_the_end(tmp_path: Path) -> N
     file = tmp_path / "x.tiff"
     file.write_bytes(b"II+\0\x08\0\0\0" + (16).to_bytes(8, "little") + b"\xff" * 8)
     assert is_cut_off(file)
+
+
+def test_pixels_beyond_the_memory_are_refused_unread(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = tmp_path / "wide.tiff"
+    content = bytearray(path.read_bytes())
+    for tag in (322, 323):  # width and length of a tile: 256 in the file
+        entry = struct.pack("<HHII", tag, 4, 1, 256)
+        assert entry in content
+        content = content.replace(entry, struct.pack("<HHII", tag, 4, 1, 2**24))
+    wide.write_bytes(content)
+    with pytest.raises(SlideError, match=r"declares 1,048,576\.0 GiB"), open_slide(wide):
+        pass
+    with open_slide(path) as slide:
+        monkeypatch.setattr(memory, "machine_bytes", lambda: 512 * 512 * 3)
+        assert slide.overview(4.0).shape == (256, 256, 3)
+        with pytest.raises(SlideError, match="pixels are too many"):
+            slide.overview(1.0)
 
 
 def test_what_is_no_tiff_is_not_judged(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedcox.analysis.admission import policy_faults, read_policy
+from fedcox.analysis.expected_patients import check_own
 from fedcox.analysis.study import Study
 from fedcox.data.cohort_file import read_table
 from fedcox.data.encoding import LoadedCohort, cohort_from_frame
@@ -30,6 +31,7 @@ def check_file(study: Study, path: str | Path, policy: str | None = None) -> Coh
     limits = None if policy is None else read_policy(policy)
     frame = read_table(path)
     loaded = cohort_from_frame(frame, study.schema, source=str(path))
+    check_own(study, loaded.cohort.patients, Path(path))
     faults = [] if limits is None else policy_faults(study, limits, loaded.cohort)
     if faults:
         raise RefusedError(f"{policy}: this policy does not allow the study.", faults)

@@ -249,9 +249,11 @@ def fit(
 
 
 def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedStudy:
+    from fedcox.analysis.expected_patients import check_all
     from fedcox.analysis.noised_fit import fit_noised, noised
 
     if isinstance(federation, InProcess):
+        check_all(study, sum(cohort.patients for cohort in federation.cohorts))
         federation = noised(study, federation)
         if study.privacy.secure_sums:
             from fedcox.engines.masked import Masked

@@ -1,6 +1,7 @@
 """fit.json: a fitted study as one JSON file, and back.
 
-Numbers are written so that they read back to the last bit. JSON has no NaN and no infinity:
+Numbers are rounded as `released` says, and then written so that they read back to the last bit.
+JSON has no NaN and no infinity:
 such a number is written as null. One row of a table takes one line, so that two fits can be
 compared with any diff tool.
 """
@@ -26,6 +27,7 @@ from fedcox.analysis.fitted import (
     RiskRow,
     RoundRow,
 )
+from fedcox.analysis.released import released
 from fedcox.errors import InputError, StudyError
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.survival_curve import CurveError
@@ -55,7 +57,7 @@ _REQUIRED = (
 
 def write_fit(fitted: FittedStudy, path: str | Path) -> None:
     """Write `fitted` without its ledger to `path`, whole or not at all."""
-    write_atomically(path, fit_text(fitted))
+    write_atomically(path, fit_text(released(fitted)))
 
 
 def fit_text(fitted: FittedStudy) -> str:

@@ -263,7 +263,10 @@ class FittedStudy:
         return summary_table(self.coefficients)
 
     def save(self, path: str | Path) -> None:
-        """Write everything but the ledger as fit.json, numbers at full precision."""
+        """Write everything but the ledger as fit.json.
+
+        Numbers get the digits that their standard errors leave them (`released`).
+        """
         from fedcox.analysis.fit_file import write_fit
 
         write_fit(self, path)
@@ -288,7 +291,7 @@ class FittedStudy:
             ends = places_of_ends(self.interval_ends, self._times(times), link=self.link)
             return curves[:, ends]
         at = self._times(times)
-        return self._hazard.survival(log_risk - self._at_means, at)
+        return self._hazard.survival(log_risk - self.at_means, at)
 
     def survival_band(
         self, x: FloatArray, times: ArrayLike | None = None
@@ -321,7 +324,7 @@ class FittedStudy:
             )
         if self.grouped:
             return quantile_time(self.survival(x), self.interval_ends, share)
-        at_means = self._at_means
+        at_means = self.at_means
         return self._hazard.time_at(-np.log(share) * np.exp(at_means - self._log_risk(x)))
 
     def predict_log_risk(self, frame: pd.DataFrame) -> pd.Series[float]:
@@ -388,14 +391,14 @@ class FittedStudy:
         return at
 
     @property
-    def _at_means(self) -> float:
+    def at_means(self) -> float:
         """The log risk of mean covariates: at zero a hazard may be beyond any number."""
         return float(np.nansum(self.means * [row.coef or 0.0 for row in self.coefficients]))
 
     @property
     def _hazard(self) -> PiecewiseHazard:
         """At mean covariates."""
-        hazard = np.exp(self._alpha() + self._at_means)
+        hazard = np.exp(self._alpha() + self.at_means)
         return PiecewiseHazard(np.append(0.0, self.interval_ends), hazard)
 
     def _alpha(self) -> FloatArray:

@@ -21,6 +21,7 @@ from fedcox.data.faults import LINE_INDEX
 from fedcox.data.schema import CohortSchema
 from fedcox.data.wording import counted, places
 from fedcox.errors import CohortError
+from fedcox.memory import too_large_fault
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -29,6 +30,9 @@ _WHAT_A_FILE_HOLDS = "The first line names the columns; one line per patient fol
 _OPEN_QUOTE = "Check that every quotation mark that is opened is also closed."
 _DELIMITERS = (",", ";", "\t", "|")
 _END = "fedcox end of file"
+#: Bytes of a value of Parquet's types; of text there is at least where it begins.
+_WIDTHS = {"BOOLEAN": 0.125, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
+_OFFSET = 4
 _LARGEST_BLOCK = 1 << 30  # bytes; pyarrow counts a block's bytes in 32 bits
 
 
@@ -63,6 +67,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 def _content(file: Path) -> bytes:
     try:
+        check_size(file, file.stat().st_size)
         content = file.read_bytes()
     except FileNotFoundError:
         raise CohortError(f"{file}: there is no such file.") from None
@@ -73,22 +78,43 @@ def _content(file: Path) -> bytes:
     return content
 
 
+def check_size(file: Path, declared: int) -> None:
+    """Refuse a file that declares more than the machine can hold."""
+    fault = too_large_fault(declared)
+    if fault is not None:
+        raise CohortError(f"{file}: this file is too large to be read.", [fault])
+
+
 def _parquet(file: Path, content: bytes) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
+        check_size(file, _declared(pq.read_metadata(pa.BufferReader(content))))
         table = pq.read_table(pa.BufferReader(content))
-    except (pa.ArrowException, OSError):
+        # An index that pandas stored is a column like any other: it may be the patient's id.
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    except CohortError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError):
+        # What damaged metadata raises depends on where the damage is.
         raise CohortError(
             f"{file}: this is not a Parquet file, or it is damaged.",
             ["Write it again; a CSV file must have a name that ends in .csv."],
         ) from None
-    # An index that pandas stored is a column like any other: it may be the patient's id.
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     if frame.empty:
         raise CohortError(f"{file}: this file is empty: it has no patients.")
     return frame
+
+
+def _declared(metadata: Any) -> int:
+    """Bytes of the table in memory, at least: one value may stand for any number of rows."""
+    kinds = [metadata.schema.column(at).physical_type for at in range(metadata.num_columns)]
+    row = sum(_WIDTHS.get(kind, _OFFSET) for kind in kinds)
+    # Of single columns pyarrow is not asked: on some damage it ends the process.
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    rows = max(int(metadata.num_rows), sum(int(group.num_rows) for group in groups))
+    return max(int(rows * row), sum(int(group.total_byte_size) for group in groups))
 
 
 def _delimited(file: Path, content: bytes) -> pd.DataFrame:

@@ -70,16 +70,33 @@ def date_faults(pem: bytes, now: datetime) -> list[str]:
 
 def _certificate(pem: bytes, name: str) -> Certificate:
     need_cryptography()
-    from cryptography.x509 import load_pem_x509_certificate
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.x509 import (
+        DuplicateExtension,
+        InvalidVersion,
+        UnsupportedGeneralNameType,
+        load_pem_x509_certificate,
+    )
 
     try:
-        return load_pem_x509_certificate(pem)
-    except ValueError as error:
+        certificate = load_pem_x509_certificate(pem)
+        # Each is taken apart only when it is looked at, and may be what is damaged.
+        for part in ("extensions", "subject", "not_valid_before_utc", "not_valid_after_utc"):
+            getattr(certificate, part)
+        certificate.public_key()
+    except (
+        ValueError,
+        UnsupportedAlgorithm,
+        DuplicateExtension,
+        InvalidVersion,
+        UnsupportedGeneralNameType,
+    ) as error:
         raise DeploymentError(f"{name} is damaged: it cannot be read.") from error
+    return certificate
 
 
 def _signature_faults(authority: Certificate, own: Certificate) -> list[str]:
-    from cryptography.exceptions import InvalidSignature
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.x509 import BasicConstraints, ExtensionNotFound
 
     try:
@@ -90,17 +107,18 @@ def _signature_faults(authority: Certificate, own: Certificate) -> list[str]:
         return ["The authority's certificate is not one that may sign others."]
     try:
         own.verify_directly_issued_by(authority)
-    except (InvalidSignature, ValueError, TypeError):
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
         return ["The certificate was not signed by the authority beside it."]
     return []
 
 
 def _key_faults(own: Certificate, key: bytes) -> list[str]:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
         public = load_pem_private_key(key, password=None).public_key()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return ["The private key is damaged: it cannot be read."]
     return (
         []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.asked import asked_by
+from fedcox.analysis.expected_patients import check_own
 from fedcox.analysis.kept_study import KeptStudy
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
@@ -199,6 +200,7 @@ class HospitalDesk:
             loaded = read_cohort(file, study.schema, center=name)
         for warning in caught:
             self.trouble(InputError(str(warning.message)))
+        check_own(study, loaded.cohort.patients, file)
         return loaded
 
     def _gate(

@@ -29,6 +29,11 @@ from fedcox.whole_file import owners_folder, remove_leftovers, whole_file
 
 _VERSION = 1
 _SEAL = sha256().digest_size
+#: What a round holds at least, and of which type.
+_PARTS = {
+    **dict.fromkeys(("centers", "left", "replies", "each"), list),
+    **{"asked": bytes, "ledger": str},
+}
 
 
 class Checkpointed(AbstractFederation):
@@ -169,6 +174,18 @@ class Checkpointed(AbstractFederation):
             return None
         if not self._goes_on and tree["centers"] != self._marked(self.names):
             return None
+        try:
+            return self._taken(tree, queries, each)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise _unusable(self._file(self._asked)) from error
+
+    def _taken(
+        self,
+        tree: dict[str, Any],
+        queries: Sequence[AbstractQuery[Any]],
+        each: Sequence[AbstractQuery[Any]],
+    ) -> list[Any]:
+        """The replies that the file of a round holds."""
         replies = [
             decode_reply(query, told, self._columns)
             for query, told in zip(queries, tree["replies"], strict=True)
@@ -213,11 +230,22 @@ def _record(file: Path) -> dict[str, Any] | None:
     # Another version of fedcox may sum in another way, and the two would be mixed unseen.
     known = {"version": _VERSION, "fedcox": _own_version()}
     if not isinstance(tree, dict) or any(tree.get(key) != known[key] for key in known):
-        raise MessageError(
-            f"{file} is damaged, or of another version of fedcox.",
-            ["Begin the study anew: nothing of a round that was altered is used."],
-        )
+        raise _unusable(file)
+    if not _is_round(tree):
+        raise _unusable(file)
     return dict(tree)
+
+
+def _is_round(tree: dict[str, Any]) -> bool:
+    whole = all(isinstance(tree.get(part), kind) for part, kind in _PARTS.items())
+    return whole and all(isinstance(one, list) and len(one) == 2 for one in tree["centers"])
+
+
+def _unusable(file: Path) -> MessageError:
+    return MessageError(
+        f"{file} is damaged, or of another version of fedcox.",
+        ["Begin the study anew: nothing of a round that was altered is used."],
+    )
 
 
 @cache

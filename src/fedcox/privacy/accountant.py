@@ -68,6 +68,9 @@ def noise_multiplier_for(
 
     # Little noise takes the accountant long, so the search comes from the side of much.
     high = math.log(max(1.0, math.sqrt(releases) * sampling_rate))
+    whole = sampling_rate == 1.0 and 0 < delta < 1
+    if whole and gaussian_epsilon(_LEAST, delta) < epsilon:
+        high = math.log(0.999 * _LEAST * math.sqrt(releases))  # where the formula holds
     while too_much(high) > 0:
         high += _STRIDE
         if high > _MOST:

@@ -8,6 +8,7 @@ from pathlib import Path
 from fedcox.analysis.atomic_file import write_atomically
 from fedcox.analysis.atomic_folder import check_folder, whole_folder
 from fedcox.analysis.fitted import FittedStudy
+from fedcox.analysis.released import released
 from fedcox.errors import InputError
 from fedcox.reports.privacy_ledger import read_ledger, write_ledger
 from fedcox.reports.study_report import write_report
@@ -26,8 +27,9 @@ def check_run_folder(folder: str | Path, *, overwrite: bool) -> None:
 
 
 def write_run(fitted: FittedStudy, folder: str | Path, *, overwrite: bool = False) -> None:
-    """Write the whole folder or nothing of it."""
+    """Write the whole folder or nothing of it: every file with the same, rounded numbers."""
     check_run_folder(folder, overwrite=overwrite)
+    fitted = released(fitted)
     with whole_folder(folder) as part:
         fitted.save(part / "fit.json")
         write_atomically(part / "summary.csv", fitted.summary.to_csv())

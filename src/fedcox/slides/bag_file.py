@@ -22,6 +22,7 @@ from fedcox.errors import SlideError, needs_extra
 from fedcox.slides.feature_files import (
     LARGEST_FEATURE,
     Hdf5Features,
+    hdf5_array,
     opened_hdf5,
     table_shape,
     too_large,
@@ -129,8 +130,10 @@ def read_bag(path: str | Path) -> BagFile:
         if file.attrs.get("schema") != SCHEMA:
             raise unusable(place, f"It is not of the schema {SCHEMA}.")
         facts = _facts(place, file.attrs)
-        coords, all_coords = _places(file, "coords"), _places(file, "all_coords")
-        features = file["features"].shape if "features" in file else None
+        coords = _places(place, file, "coords")
+        all_coords = _places(place, file, "all_coords")
+        named = "features" in file
+        features = hdf5_array(place, file, "features").shape if named else None
         digest = str(file.attrs.get("digest", ""))
     if features is not None:
         shape = table_shape(place, features)
@@ -146,8 +149,10 @@ def read_bag(path: str | Path) -> BagFile:
     return BagFile(place, facts, shape, digest, coords, all_coords)
 
 
-def _places(file: Any, name: str) -> NDArray[np.int32] | None:
-    return np.asarray(file[name][()], dtype=np.int32) if name in file else None
+def _places(path: Path, file: Any, name: str) -> NDArray[np.int32] | None:
+    if name not in file:
+        return None
+    return np.asarray(hdf5_array(path, file, name)[()], dtype=np.int32)
 
 
 def kept_settings(path: Path) -> Mapping[str, str | int | float | None] | None:
@@ -248,7 +253,7 @@ def _facts(path: Path, attributes: Mapping[str, Any]) -> BagFacts:
             settings=settings,
             **told,
         )
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         raise unusable(path, "Its attributes are not those of a bag.") from None
     if stage not in _STAGES:
         raise unusable(path, f"Its stage is '{stage}'; one of {', '.join(_STAGES)} is needed.")

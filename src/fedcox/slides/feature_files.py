@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
+import numpy.lib.format as npy
 from numpy.typing import NDArray
 
 from fedcox.errors import SlideError, needs_extra
+from fedcox.memory import too_large_fault
 from fedcox.survival.bags import TileFeatures
 
 #: Half floats end at 65,504.
@@ -45,9 +49,28 @@ def opened_hdf5(path: Path) -> Iterator[Any]:
     with file:
         try:
             yield file
-        except (OSError, RuntimeError, KeyError, ValueError) as error:
+        except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
             # What a damaged file raises depends on where the damage is.
             raise unusable(path, f"It cannot be read to its end: {error}.") from None
+
+
+def hdf5_array(path: Path, file: Any, name: str) -> Any:
+    """The dataset of this name, not read yet; SlideError where it is none, or too large."""
+    import h5py
+
+    found = file[name]
+    if not isinstance(found, h5py.Dataset) or found.shape is None:
+        kind = type(found).__name__.lower()
+        raise unusable(path, f"'{name}' is an HDF5 {kind} without an array; one is needed.")
+    check_declared(path, found.size * found.dtype.itemsize)
+    return found
+
+
+def check_declared(path: Path, size: int) -> None:
+    """SlideError where so many bytes are more than the machine can hold."""
+    fault = too_large_fault(size)
+    if fault is not None:
+        raise unusable(path, fault)
 
 
 def table_shape(path: Path, shape: tuple[int, ...]) -> tuple[int, int]:
@@ -102,7 +125,7 @@ class Hdf5Features:
 
     def read(self) -> TileFeatures:
         with opened_hdf5(self.path) as file:
-            array = file[self.dataset][()]
+            array = hdf5_array(self.path, file, self.dataset)[()]
         return checked_features(np.asarray(array).reshape(self.shape), self.path)
 
 
@@ -132,12 +155,30 @@ class TorchFeatures:
 def numpy_array(path: Path, name: str | None = None) -> NDArray[Any]:
     """An array that numpy saved; `name` is its name in an archive of several."""
     try:
+        if name is not None:
+            _check_archived(path, f"{name}.npy")
         found = np.load(path, mmap_mode=None if name else "r", allow_pickle=False)
         return np.asarray(found if name is None else found[name])
+    except SlideError:
+        raise
     except KeyError:
         raise unusable(path, f"There is no array '{name}' in it.") from None
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # numpy and its archives raise many kinds
         raise unusable(path, f"It is no whole array of numpy's: {error}.") from None
+
+
+def _check_archived(path: Path, entry: str) -> None:
+    """An archive's array is no larger than the archive says, and that is not too large."""
+    headers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    with ZipFile(path) as archive, archive.open(entry) as file:
+        size = archive.getinfo(entry).file_size
+        check_declared(path, size)
+        read_header = headers.get(npy.read_magic(file))
+        if read_header is None:
+            raise unusable(path, "Its arrays are of a format that is not read.")
+        shape, _, dtype = read_header(file)
+    if math.prod(shape) * dtype.itemsize > size:
+        raise unusable(path, "It is cut off: an array has more numbers than the file.")
 
 
 def torch_array(path: Path) -> NDArray[Any]:
@@ -147,11 +188,24 @@ def torch_array(path: Path) -> NDArray[Any]:
     except ImportError:
         raise needs_extra("torch", "slides") from None
     try:
+        check_declared(path, _unpacked(path))
         found = torch.load(path, map_location="cpu", weights_only=True)
+    except SlideError:
+        raise
     except Exception as error:  # torch raises many kinds, among them pickle's own
         kind = type(error).__name__
         raise unusable(path, f"It is no file of torch's with tensors alone ({kind}).") from None
-    if not isinstance(found, torch.Tensor):
+    if not isinstance(found, torch.Tensor) or found.layout != torch.strided:  # sparse
         raise unusable(path, f"It holds a {type(found).__name__}; one tensor is needed.")
+    # A tensor of any size may stand on a single number.
+    check_declared(path, found.numel() * found.element_size())
     dense = found.float() if found.dtype == torch.bfloat16 else found
-    return dense.detach().numpy()
+    return np.asarray(dense.detach().numpy())
+
+
+def _unpacked(path: Path) -> int:
+    """Bytes that the parts of an archive have, once they are unpacked."""
+    if not is_zipfile(path):
+        return path.stat().st_size
+    with ZipFile(path) as archive:
+        return sum(part.file_size for part in archive.infolist())

@@ -7,6 +7,8 @@ that tiles can be laid without the slide.
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,6 +24,8 @@ from fedcox.slides.step import Settings
 from fedcox.whole_file import whole_file
 
 SCHEMA = "fedcox-mask-1"
+#: What a damaged picture raises, by where the damage is; beside pillow's own errors.
+DAMAGED_PICTURE = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +70,15 @@ def write_mask(path: Path, tissue: SlideTissue, settings: Settings) -> None:
 def read_mask(path: Path) -> tuple[SlideTissue, Settings]:
     """What `write_mask` wrote, and its settings; SlideError where it is something else."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError as error:
         raise needs_extra("pillow", "slides") from error
 
     try:
         with Image.open(path) as image:
             text: Mapping[str, str] = getattr(image, "text", {})
-            settings = json.loads(text[SCHEMA])
-            pixels = np.asarray(image) > 127
+            settings = dict(json.loads(text[SCHEMA]))
+            pixels = np.asarray(image.convert("L")) > 127
         width, height = (int(side) for side in text["size"].split())
         region = Region(pixels, float(text["downsample"]))
         return SlideTissue(region, (width, height), float(text["mpp"])), settings
@@ -82,7 +86,7 @@ def read_mask(path: Path) -> tuple[SlideTissue, Settings]:
         raise SlideError(
             f"There is no mask {path.name}.", ["Find tissue first: fedcox slides segment"]
         ) from error
-    except (OSError, UnidentifiedImageError, KeyError, ValueError, SyntaxError) as error:
+    except (*DAMAGED_PICTURE, Image.DecompressionBombError, KeyError, TypeError) as error:
         raise SlideError(
             f"{path.name} is not a mask of this package, or is damaged.",
             ["Delete it, and run again: fedcox slides segment"],
@@ -92,14 +96,14 @@ def read_mask(path: Path) -> tuple[SlideTissue, Settings]:
 def mask_settings(path: Path) -> Settings | None:
     """The settings alone, without the pixels; None where no mask of ours is there."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError as error:
         raise needs_extra("pillow", "slides") from error
 
     try:
         with Image.open(path) as image:
             settings: Settings = json.loads(image.info[SCHEMA])
-    except (OSError, UnidentifiedImageError, KeyError, TypeError, ValueError, SyntaxError):
+    except (*DAMAGED_PICTURE, Image.DecompressionBombError, KeyError, TypeError):
         return None
     return settings
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import SlideError, needs_extra
-from fedcox.slides.tiff_end import is_cut_off
+from fedcox.memory import too_large_fault
+from fedcox.slides.tiff_end import is_cut_off, largest_tile
 
 if TYPE_CHECKING:
     import openslide
@@ -82,6 +83,7 @@ class Slide:
         level, factor = self._finer_level(downsample)
         ratio = downsample / factor
         block = max(1, int(_BLOCK / ratio))
+        _check_pixels(self.path.name, width * height * 3)
         whole = np.empty((height, width, 3), np.uint8)
         for top in range(0, height, block):
             for left in range(0, width, block):
@@ -130,6 +132,7 @@ class Slide:
         import openslide
         from PIL import Image
 
+        _check_pixels(self.path.name, shape[0] * shape[1] * 4)
         try:
             region = self._handle.read_region(corner, level, shape)
         except openslide.OpenSlideError as error:
@@ -161,11 +164,8 @@ def open_slide(path: str | Path, assume_mpp: float | None = None) -> Iterator[Sl
     if not file.exists():
         raise SlideError(f"There is no file {file}.", ["Correct the manifest's path."])
     # A folder may be a slide (of DICOM files), but it has no end that could be missing.
-    if file.is_file() and _cut_off(file):
-        raise SlideError(
-            f"{file.name} is truncated: it names pixels beyond its own end.",
-            ["Copy it again, whole."],
-        )
+    if file.is_file():
+        _check_tiff(file)
     try:
         handle = openslide.OpenSlide(file)
     except openslide.OpenSlideUnsupportedFormatError as error:
@@ -184,14 +184,28 @@ def open_slide(path: str | Path, assume_mpp: float | None = None) -> Iterator[Sl
         yield Slide(file, mpp, (int(width), int(height)), vendor, handle)
 
 
-def _cut_off(file: Path) -> bool:
+def _check_tiff(file: Path) -> None:
     try:
-        return is_cut_off(file)
+        cut_off = is_cut_off(file)
+        largest = 0 if cut_off else largest_tile(file)
     except OSError as error:
         raise SlideError(
             f"{file.name} cannot be read: {error.strerror or error}.",
             ["Needed is a file that you may read."],
         ) from error
+    if cut_off:
+        raise SlideError(
+            f"{file.name} is truncated: it names pixels beyond its own end.",
+            ["Copy it again, whole."],
+        )
+    _check_pixels(file.name, 4 * largest)
+
+
+def _check_pixels(name: str, size: int) -> None:
+    """SlideError where pixels of so many bytes are more than the machine can hold."""
+    fault = too_large_fault(size)
+    if fault is not None:
+        raise SlideError(f"{name} cannot be read: its pixels are too many.", [fault])
 
 
 def _resolution(handle: openslide.OpenSlide, name: str, assume_mpp: float | None) -> float:

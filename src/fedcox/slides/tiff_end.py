@@ -1,4 +1,4 @@
-"""Whether a TIFF file names pixels beyond its own end.
+"""Whether a TIFF file names pixels beyond its own end, and how large its tiles are.
 
 OpenSlide opens a file that was cut off in copying as long as its directories are there, and
 fails at the first tile that is not: after hours, or never, where no tissue lies there.
@@ -16,7 +16,12 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+_TILE_WIDTH, _TILE_LENGTH = 322, 323
 _STRIPS, _STRIP_BYTES, _TILES, _TILE_BYTES, _MORE_DIRECTORIES = 273, 279, 324, 325, 330
+_WANTED = {
+    *(_TILE_WIDTH, _TILE_LENGTH),
+    *(_STRIPS, _STRIP_BYTES, _TILES, _TILE_BYTES, _MORE_DIRECTORIES),
+}
 _LETTER = {3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
 
 
@@ -47,16 +52,29 @@ class _Form:
 
 def is_cut_off(path: Path) -> bool:
     """False of a file that is no TIFF: OpenSlide has to judge that."""
+    try:
+        return any(_end(tags) > path.stat().st_size for tags in _opened(path))
+    except _PastEndError:
+        return True
+
+
+def largest_tile(path: Path) -> int:
+    """Pixels of the largest tile, which is read whole; zero of a file that is no TIFF."""
+    sizes = [
+        int(tags[_TILE_WIDTH].max(initial=0)) * int(tags[_TILE_LENGTH].max(initial=0))
+        for tags in _opened(path)
+        if _TILE_WIDTH in tags and _TILE_LENGTH in tags
+    ]
+    return max(sizes, default=0)
+
+
+def _opened(path: Path) -> Iterator[dict[int, NDArray[np.uint64]]]:
+    """What is wanted of each directory; nothing of a file that is no TIFF."""
     with path.open("rb") as file:
         form = _form(file.read(4))
-        length = path.stat().st_size
         # Beyond 4 GiB the pointers of plain TIFF do not reach; NDPI files have ways of theirs.
-        if form is None or (not form.big and length >= 2**32):
-            return False
-        try:
-            return any(_end(tags) > length for tags in _directories(file, form))
-        except _PastEndError:
-            return True
+        if form is not None and (form.big or path.stat().st_size < 2**32):
+            yield from _directories(file, form)
 
 
 def _form(mark: bytes) -> _Form | None:
@@ -66,7 +84,7 @@ def _form(mark: bytes) -> _Form | None:
 
 
 def _directories(file: BinaryIO, form: _Form) -> Iterator[dict[int, NDArray[np.uint64]]]:
-    """Where pixels lie and how long they are, by tag, of every directory."""
+    """Of every directory, by tag: where pixels lie, how long they are, how large a tile is."""
     (first,) = struct.unpack(form.pointer, _bytes(file, _size(form), _size(form)))
     left, seen = [first], set()
     while left:
@@ -89,7 +107,7 @@ def _directory(
     tags = {}
     for tag, kind, many, value in struct.iter_unpack(form.entry, block[: number * row]):
         letter = _LETTER.get(kind)
-        if tag in (_STRIPS, _STRIP_BYTES, _TILES, _TILE_BYTES, _MORE_DIRECTORIES) and letter:
+        if tag in _WANTED and letter:
             dtype = np.dtype(f"{form.order}{letter}")
             wide = many * dtype.itemsize
             if wide > len(value):

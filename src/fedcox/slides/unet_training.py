@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fedcox.errors import InputError, needs_extra
+from fedcox.slides.mask_file import DAMAGED_PICTURE
 from fedcox.slides.slide import Pixels
 from fedcox.slides.tissue import Mask
 from fedcox.slides.unet import UNet, as_batch
@@ -118,7 +119,7 @@ def read_pairs(images: Path, masks: Path) -> tuple[list[Pixels], list[Mask]]:
         try:
             picture = np.asarray(Image.open(file).convert("RGB"))
             truth = np.asarray(Image.open(drawn[file.stem]).convert("L")) > 127
-        except OSError:
+        except (*DAMAGED_PICTURE, Image.DecompressionBombError):
             faults.append(f"{file.name} or its mask is not a picture that can be read.")
             continue
         if picture.shape[:2] != truth.shape:

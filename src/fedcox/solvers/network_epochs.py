@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from fedcox.data.wording import listed
+from fedcox.errors import InputError
 from fedcox.solvers.early_stopping import best_epoch, is_over
 from fedcox.solvers.network_solver import (
     Checkpoint,
@@ -67,6 +69,7 @@ class Epochs:
         epochs: tuple[EpochLoss, ...] = ()
         kept = None if checkpoint is None else checkpoint.load()
         if kept is not None:
+            _check(kept.arrays, training.arrays)
             training.resume(kept.arrays)
             epochs = kept.epochs
         while not is_over(epochs, self.most, self.patience):
@@ -79,3 +82,19 @@ class Epochs:
             if checkpoint is not None:
                 checkpoint.save(TrainingState(training.arrays, epochs))
         return NetworkSolution(*training.best, epochs, best_epoch(epochs))
+
+
+def _check(kept: Mapping[str, FloatArray], wanted: Mapping[str, FloatArray]) -> None:
+    """InputError where a checkpoint does not hold what this training would save."""
+    shapes, needed = (
+        {name: array.shape for name, array in arrays.items()} for arrays in (kept, wanted)
+    )
+    if shapes != needed:
+        differing = sorted({name for name, _ in shapes.items() ^ needed.items()})
+        raise InputError(
+            "The checkpoint does not hold the training that goes on.",
+            [
+                f"Missing, of another size or not known: {listed(differing)}.",
+                "Name another file to begin anew.",
+            ],
+        )

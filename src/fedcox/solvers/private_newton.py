@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedcox.errors import StudyError
 from fedcox.federation.queries.bounded_sums import (
     AbstractBoundedSum,
     NoisedEventMoments,
@@ -79,6 +80,8 @@ _EVENTS, _FEWEST, _MOST = 80.0, 4, 24
 _CELLS, _NARROWER = 8, 1.7
 #: What noise costs more where covariates are correlated, as they usually are.
 _CORRELATED = 1.1
+#: By so large a part the number of patients may be off; noise explains so many of its errors.
+OFF_BY, _SURE = 0.5, 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +231,8 @@ class PrivateNewton:
         self, federation: Federation, cells: Pieces, alike: int, *, cut: bool
     ) -> _Table:
         release = self.release(1.0, _TABLE, alike)
-        counts, _ = self.ask(federation, NoisedLifeTable(cells, release))
+        counts, noise = self.ask(federation, NoisedLifeTable(cells, release))
+        self._check_patients(float(counts.sum()), noise * math.sqrt(counts.size))
         without, happened = counts.reshape(2, -1)
         patients = max(float(counts.sum()), 0.2 * self.patients)
         events = happened[1:]
@@ -245,6 +249,12 @@ class PrivateNewton:
         lived = (reached - 0.5 * gone[1:]) * cells.widths
         at_risk = np.add.reduceat(lived, kept[:-1]) / pieces.widths
         return _Table(pieces, own, np.maximum(at_risk, 1.5 * own), patients)
+
+    def _check_patients(self, counted: float, unsure: float) -> None:
+        """End where the plan is far off, and noise alone does not explain it."""
+        if abs(counted - self.patients) - _SURE * unsure > OFF_BY * self.patients:
+            about = f"about {max(counted, 0.0):,.0f} (give or take {2.0 * unsure:,.0f})"
+            raise wrong_number(self.patients, about, spent=True)
 
     def _scaling(self, federation: Federation, scale: PublicScale, patients: float) -> Scaling:
         numbers, public = scale.are_numbers, scale.scaling
@@ -287,6 +297,19 @@ class PrivateNewton:
         return np.asarray((directions / np.sqrt(values)) @ directions.T)
 
 
+def wrong_number(planned: int, found: str, *, spent: bool = False) -> StudyError:
+    """What to say where the number of patients that noise was chosen for is far off."""
+    then = " What this study spent of the hospitals' budgets stays spent." if spent else ""
+    return StudyError(
+        "The study plans with another number of patients than there is.",
+        [
+            f"[privacy.noise] patients: found {found} in all centers together; the study names "
+            f"{planned:,}, and noise is chosen for that. Name about the right number, as it is "
+            f"known in public.{then}"
+        ],
+    )
+
+
 def _alike(scale: PublicScale) -> int:
     """How many sums have the release of the life table: of one category the moments, too."""
     return 2 if scale.moment_bound == 1.0 and _MOMENTS == _TABLE else 1
@@ -314,4 +337,4 @@ def _cut(events: FloatArray, total: float, wanted: int) -> IntArray:
     happened = np.maximum.accumulate(np.append(0.0, np.cumsum(events)))
     happened *= total / max(float(happened[-1]), 1.0)
     after = np.searchsorted(happened, total * np.arange(1, wanted) / wanted)
-    return np.unique(np.concatenate([[0], np.maximum(after, 1), [events.size]]))
+    return np.unique(np.concatenate([[0], np.clip(after, 1, events.size), [events.size]]))

@@ -109,8 +109,7 @@ def patch_px(bag: Hdf5Bag) -> float | None:
     size, downsample = number(bag.told("patch_size")), number(bag.told("downsample"))
     if size is None:
         return None
-    level = bag.told("patch_level")
-    at_level_0 = level is not None and int(level) == 0
+    at_level_0 = np.ravel(bag.told("patch_level"))[:1].tolist() == [0]
     if downsample is not None:
         return size * downsample
     return size if at_level_0 else None

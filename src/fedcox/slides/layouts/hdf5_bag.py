@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.slides.feature_files import opened_hdf5, table_shape, unusable
+from fedcox.slides.feature_files import hdf5_array, opened_hdf5, table_shape, unusable
 from fedcox.survival.cohort import FloatArray
 
 SUFFIXES = (".h5", ".hdf5")
@@ -17,7 +17,10 @@ SUFFIXES = (".h5", ".hdf5")
 
 @dataclass(frozen=True, eq=False)
 class Hdf5Bag:
-    """Names of the datasets, and the attributes of the file, of `coords` and of `features`."""
+    """`coords`, and attributes of the file, of `coords` and of the features.
+
+    `shapes` are those of `coords` and of the features, as far as they are there.
+    """
 
     shapes: Mapping[str, tuple[int, ...]]
     coords: FloatArray | None
@@ -41,14 +44,18 @@ def is_hdf5(path: Path) -> bool:
 def read_hdf5(path: Path, features: str) -> Hdf5Bag:
     """All of a file but its features, which are in the dataset of this name."""
     with opened_hdf5(path) as file:
-        datasets = {name: file[name] for name in file if hasattr(file[name], "shape")}
-        coords = np.asarray(datasets["coords"][()]) if "coords" in datasets else None
+        datasets = {
+            name: hdf5_array(path, file, name) for name in ("coords", features) if name in file
+        }
+        places = datasets.get("coords")
+        coords = None if places is None else np.asarray(places[()]).reshape(-1, 2)
         return Hdf5Bag(
             {name: tuple(dataset.shape) for name, dataset in datasets.items()},
-            None if coords is None else coords.reshape(-1, 2).astype(np.float64),
-            dict(file.attrs),
-            dict(datasets["coords"].attrs) if "coords" in datasets else {},
-            dict(datasets[features].attrs) if features in datasets else {},
+            None if coords is None else coords.astype(np.float64),
+            *(
+                dict(told.attrs) if told is not None else {}
+                for told in (file, places, datasets.get(features))
+            ),
         )
 
 
