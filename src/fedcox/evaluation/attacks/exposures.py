@@ -1,0 +1,260 @@
+"""Who leaves when, out of exact sums of exact time at risk.
+
+With a hazard that is constant within a piece, a sum by piece is Σ_c E_c exp(α + β·x_c), where
+E_c is the time that all patients of combination c live through in the piece. A few points give
+every E_c exactly: in half units of the record, where it has a unit. The life table on fine
+cells, with which every fit begins, tells when patients leave. The times of those of one
+combination, and a whole piece for each who stays, add up to E_c: where that has one solution,
+everybody who leaves in the piece is known, event or not. So it reads single centers, short
+pieces and small studies; in long pieces of large studies many solutions are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, pairwise, product
+from typing import NamedTuple
+
+import numpy as np
+
+from fedcox.evaluation.attacks.candidate import Candidate
+from fedcox.evaluation.attacks.lattice import ROUNDING, Deadline, equations_of
+from fedcox.evaluation.attacks.looks import Source
+from fedcox.evaluation.attacks.whole_numbers import whole_numbers
+from fedcox.federation.queries.interval_counts import Counts
+from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
+from fedcox.survival.time_grid import Pieces
+
+#: Patients who leave in one piece and are still told apart, and ways to read their times.
+_MOST_LEAVERS, _MOST_READINGS, _MOST_STATES = 16, 200, 20_000
+_SWEEPS = 3
+#: A sum of times may be missed by this part of the smallest step, or of a piece without one.
+_MISSED, _NEAR = 0.25, 1e-6
+
+
+class LifeTable(NamedTuple):
+    """A life table on fine cells, as it was sent."""
+
+    cells: Pieces
+    counts: Counts
+
+
+class _Leavers(NamedTuple):
+    """When the patients who leave in a piece do so, from its beginning."""
+
+    time: FloatArray
+    event: BoolArray
+
+
+#: Of every kind: how many leave without the event, with it, and stay.
+_Way = tuple[tuple[int, int, int], ...]
+
+
+def read_exposures(
+    source: Source, kinds: FloatArray, life: LifeTable, deadline: Deadline
+) -> Iterator[Candidate]:
+    """Claims for every piece in which one way of leaving explains the sums.
+
+    Who reaches a piece stays in the one before, which leaves fewer ways to its neighbours.
+    """
+    pieces = list(_pieces(source, kinds, life, deadline))
+    for _ in range(_SWEEPS):
+        for order in (pieces[::-1], pieces):
+            for piece in order:
+                if piece.solution is None:
+                    piece.solve(deadline)
+            _pass_on(pieces)
+    for piece in pieces:
+        yield from piece.claims(kinds, last=piece is pieces[-1])
+
+
+def _pieces(
+    source: Source, kinds: FloatArray, life: LifeTable, deadline: Deadline
+) -> Iterator[_Piece]:
+    grid = source.setting.grid
+    if not isinstance(grid, Pieces) or grid.ties is not None or source.setting.basis is not None:
+        return
+    for number, place in enumerate(np.flatnonzero(source.setting.active).tolist()):
+        deadline.check()
+        start, end = float(grid.bounds[place]), float(grid.bounds[place + 1])
+        exposures = _exposures(source, kinds, number, end - start, grid.unit)
+        if exposures is not None:
+            missed = _NEAR * (end - start) if grid.unit is None else _MISSED * grid.unit
+            readings = list(_readings(life, start, end))
+            yield _Piece(number, start, end, exposures, readings, missed)
+
+
+def _pass_on(pieces: Sequence[_Piece]) -> None:
+    for piece, following in pairwise(pieces):
+        if following.start != piece.end:
+            continue
+        if piece.after is None:
+            piece.after = following.before
+        if following.before is None:
+            following.before = piece.after
+
+
+def _exposures(
+    source: Source, kinds: FloatArray, number: int, width: float, unit: float | None
+) -> FloatArray | None:
+    """The time that each kind lives through in a piece; None where the sums do not tell."""
+    table, equations = source.table, equations_of(source, kinds, number)
+    rows, sums = equations.without, equations.sums + _events(source, number)
+    people = float(table.at_risk[number])
+    unsure = equations.unsure(people)
+    if unit is not None:
+        step = 0.5 * unit / width
+        found = whole_numbers(
+            np.vstack([rows, np.ones(len(kinds))]) * step,
+            np.append(sums, people),
+            np.append(unsure, 1e-6 * step),
+            np.full(len(kinds), people / step / len(kinds)),
+        )
+        return None if found is None else found * step * width
+    if np.linalg.matrix_rank(rows) < len(kinds):
+        return None
+    weighted = rows / unsure[:, None]
+    solved = np.linalg.lstsq(weighted, sums / unsure, rcond=None)[0]
+    errors = np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted)))
+    return None if float(errors.max()) > 0.1 * _NEAR else np.asarray(solved * width)
+
+
+def _events(source: Source, number: int) -> FloatArray:
+    """What events take from the slopes in α: one each, whoever has it."""
+    looks = source.looks
+    others = looks.curved.size + looks.cross[:, number].size
+    taken = float(source.table.events[number])
+    return np.append(np.full(looks.points, taken), np.zeros(others))
+
+
+# When patients leave, by the life table.
+
+
+def _readings(life: LifeTable, start: float, end: float) -> Iterator[tuple[_Leavers, int]]:
+    """All times at which patients may leave in a piece, and how many stay."""
+    counts, bounds, unit = life.counts, life.cells.bounds, life.cells.unit
+    inside = np.flatnonzero((bounds[:-1] >= start - 1e-9) & (bounds[1:] <= end + 1e-9))
+    after = np.append(counts.reached[1:], float(counts.passed))
+    choices = []
+    for cell in inside.tolist():
+        people, events = round(counts.reached[cell] - after[cell]), round(counts.events[cell])
+        width = bounds[cell + 1] - bounds[cell]
+        lived = (counts.at_risk[cell] - after[cell]) * width
+        read = _times(people, events, float(lived), float(width), unit)
+        if read is None:
+            return
+        choices.append([[(bounds[cell] - start + t, event) for t, event in one] for one in read])
+    if not choices:
+        return
+    most = np.prod([float(len(choice)) for choice in choices])
+    people = sum(len(choice[0]) for choice in choices if choice)
+    if not 0 < most <= _MOST_READINGS or people > _MOST_LEAVERS:
+        return
+    staying = round(float(after[inside[-1]]))
+    for chosen in product(*choices):
+        leavers = [one for cell_leavers in chosen for one in cell_leavers]
+        time = np.array([t for t, _ in leavers], dtype=np.float64)
+        yield _Leavers(time, np.array([e for _, e in leavers], dtype=np.bool_)), staying
+
+
+def _times(
+    people: int, events: int, lived: float, width: float, unit: float | None
+) -> list[list[tuple[float, bool]]] | None:
+    """Ways in which so many leave a cell and live through so much of it together."""
+    if people == 0:
+        return [[]]
+    if people == 1:
+        return [[(lived, events == 1)]]
+    if unit is None or people > _MOST_LEAVERS:
+        return None
+    ends = unit * np.arange(1, round(width / unit) + 1)
+    ways = [
+        [(float(t), event) for t, event in (*having, *without)]
+        for having in _multisets(ends - 0.5 * unit, events, True)
+        for without in _multisets(ends, people - events, False)
+        if abs(sum(t for t, _ in (*having, *without)) - lived) < 0.25 * unit
+    ]
+    return ways if len(ways) <= _MOST_READINGS else None
+
+
+def _multisets(
+    times: FloatArray, number: int, event: bool
+) -> list[tuple[tuple[float, bool], ...]]:
+    if number > 3:
+        return []
+    return list(combinations_with_replacement([(float(t), event) for t in times], number))
+
+
+# Which of them is of which kind.
+
+
+@dataclass
+class _Piece:
+    """One piece: the time that each kind lives through in it, and what is known so far."""
+
+    number: int
+    start: float
+    end: float
+    exposures: FloatArray  # (kinds,)
+    readings: Sequence[tuple[_Leavers, int]]
+    missed: float
+    before: IntArray | None = None  # (kinds,) who reach it
+    after: IntArray | None = None  # (kinds,) who reach the next one
+    solution: IntArray | None = None  # (kinds, 3): without the event, with it, staying
+
+    def claims(self, kinds: FloatArray, *, last: bool) -> Iterator[Candidate]:
+        """Who leaves in it; of the last one, who stays to the horizon, too."""
+        numbers: list[tuple[bool | None, IntArray]] = []
+        if self.solution is not None:
+            without, having, staying = self.solution.T
+            numbers = [(False, without + last * staying), (True, having)]
+        elif self.before is not None and self.after is not None:
+            numbers = [(None, self.before - self.after)]
+        for event, number in numbers:
+            for kind in np.repeat(np.arange(len(kinds)), number).tolist():
+                yield Candidate(kinds[kind], self.number + 1, event)
+
+    def solve(self, deadline: Deadline) -> None:
+        """Deal out who leaves; a solution is the only one."""
+        found: set[_Way] = set()
+        for leavers, staying in self.readings:
+            deadline.check()
+            ways = self._ways(leavers, staying)
+            if ways is None or len(found | ways) > 1:
+                return
+            found |= ways
+        for way in found:
+            self.solution = np.array(way, dtype=np.int64)
+            self.after = self.solution[:, 2]
+            self.before = self.solution.sum(axis=1)
+
+    def _ways(self, leavers: _Leavers, staying: int) -> set[_Way] | None:
+        """All ways to deal leavers out so that the exposures come out; None: too many."""
+        people = leavers.time.size
+        chosen = (np.arange(2**people)[:, None] >> np.arange(people)) & 1
+        lived, having = chosen @ leavers.time, chosen @ leavers.event
+        count = chosen.sum(axis=1)
+        width = self.end - self.start
+        states: dict[tuple[int, int], set[_Way]] = {(0, 0): {()}}
+        for kind, exposure in enumerate(self.exposures.tolist()):
+            stays = np.rint((exposure - lived) / width)
+            fits = np.abs(exposure - lived - stays * width) < self.missed
+            fits &= (stays >= 0) & (stays <= staying)
+            if self.after is not None:
+                fits &= stays == self.after[kind]
+            if self.before is not None:
+                fits &= stays + count == self.before[kind]
+            own = np.flatnonzero(fits)
+            following: dict[tuple[int, int], set[_Way]] = {}
+            for (dealt, stayed), ways in states.items():
+                free = own[((own & dealt) == 0) & (stays[own] <= staying - stayed)]
+                for subset in free.tolist():
+                    row = int(count[subset] - having[subset]), int(having[subset])
+                    part = (*row, int(stays[subset]))
+                    key = dealt | subset, stayed + part[2]
+                    following.setdefault(key, set()).update((*way, part) for way in ways)
+            states = following
+            if sum(map(len, states.values())) > _MOST_STATES:
+                return None
+        return states.get((2**people - 1, staying), set())
