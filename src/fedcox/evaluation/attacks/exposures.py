@@ -11,16 +11,16 @@ pieces and small studies; in long pieces of large studies many solutions are lef
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations_with_replacement, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 
 from fedcox.evaluation.attacks.candidate import Candidate
-from fedcox.evaluation.attacks.lattice import ROUNDING, Deadline, equations_of
+from fedcox.evaluation.attacks.lattice import equations_of
 from fedcox.evaluation.attacks.looks import Source
+from fedcox.evaluation.attacks.scene import Deadline
 from fedcox.evaluation.attacks.whole_numbers import whole_numbers
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
@@ -28,12 +28,11 @@ from fedcox.survival.time_grid import Pieces
 
 #: Patients who leave in one piece and are still told apart, and ways to read their times.
 _MOST_LEAVERS, _MOST_READINGS, _MOST_STATES = 16, 200, 20_000
-_SWEEPS = 3
 #: A sum of times may be missed by this part of the smallest step, or of a piece without one.
 _MISSED, _NEAR = 0.25, 1e-6
 
 
-class LifeTable(NamedTuple):
+class FineTable(NamedTuple):
     """A life table on fine cells, as it was sent."""
 
     cells: Pieces
@@ -49,31 +48,39 @@ class _Leavers(NamedTuple):
 
 #: Of every kind: how many leave without the event, with it, and stay.
 _Way = tuple[tuple[int, int, int], ...]
+#: How many of each kind.
+_Numbers = tuple[int, ...]
 
 
 def read_exposures(
-    source: Source, kinds: FloatArray, life: LifeTable, deadline: Deadline
+    source: Source, kinds: FloatArray, life: FineTable, deadline: Deadline
 ) -> Iterator[Candidate]:
     """Claims for every piece in which one way of leaving explains the sums.
 
     Who reaches a piece stays in the one before, which leaves fewer ways to its neighbours.
     """
     pieces = list(_pieces(source, kinds, life, deadline))
-    for _ in range(_SWEEPS):
-        for order in (pieces[::-1], pieces):
-            for piece in order:
-                if piece.solution is None:
-                    piece.solve(deadline)
-            _pass_on(pieces)
+    left = -1
+    while left != (left := sum(piece.open for piece in pieces)):
+        for piece in pieces:
+            if piece.ways is None:
+                piece.solve(deadline)
+        for one, following in pairwise(pieces):
+            if one.end == following.start:
+                _agree(one, following)
     for piece in pieces:
         yield from piece.claims(kinds, last=piece is pieces[-1])
 
 
 def _pieces(
-    source: Source, kinds: FloatArray, life: LifeTable, deadline: Deadline
+    source: Source, kinds: FloatArray, life: FineTable, deadline: Deadline
 ) -> Iterator[_Piece]:
     grid = source.setting.grid
-    if not isinstance(grid, Pieces) or grid.ties is not None or source.setting.basis is not None:
+    if (
+        not isinstance(grid, Pieces)
+        or grid.ties is not None
+        or source.setting.basis is not None
+    ):
         return
     for number, place in enumerate(np.flatnonzero(source.setting.active).tolist()):
         deadline.check()
@@ -82,17 +89,7 @@ def _pieces(
         if exposures is not None:
             missed = _NEAR * (end - start) if grid.unit is None else _MISSED * grid.unit
             readings = list(_readings(life, start, end))
-            yield _Piece(number, start, end, exposures, readings, missed)
-
-
-def _pass_on(pieces: Sequence[_Piece]) -> None:
-    for piece, following in pairwise(pieces):
-        if following.start != piece.end:
-            continue
-        if piece.after is None:
-            piece.after = following.before
-        if following.before is None:
-            following.before = piece.after
+            yield _Piece(number, (start, end), exposures, readings, missed)
 
 
 def _exposures(
@@ -131,7 +128,7 @@ def _events(source: Source, number: int) -> FloatArray:
 # When patients leave, by the life table.
 
 
-def _readings(life: LifeTable, start: float, end: float) -> Iterator[tuple[_Leavers, int]]:
+def _readings(life: FineTable, start: float, end: float) -> Iterator[tuple[_Leavers, int]]:
     """All times at which patients may leave in a piece, and how many stay."""
     counts, bounds, unit = life.counts, life.cells.bounds, life.cells.unit
     inside = np.flatnonzero((bounds[:-1] >= start - 1e-9) & (bounds[1:] <= end + 1e-9))
@@ -144,7 +141,9 @@ def _readings(life: LifeTable, start: float, end: float) -> Iterator[tuple[_Leav
         read = _times(people, events, float(lived), float(width), unit)
         if read is None:
             return
-        choices.append([[(bounds[cell] - start + t, event) for t, event in one] for one in read])
+        choices.append(
+            [[(bounds[cell] - start + t, event) for t, event in one] for one in read]
+        )
     if not choices:
         return
     most = np.prod([float(len(choice)) for choice in choices])
@@ -189,57 +188,77 @@ def _multisets(
 # Which of them is of which kind.
 
 
-@dataclass
 class _Piece:
-    """One piece: the time that each kind lives through in it, and what is known so far."""
+    """One piece: the time that each kind lives through in it, and what is known so far.
 
-    number: int
-    start: float
-    end: float
-    exposures: FloatArray  # (kinds,)
-    readings: Sequence[tuple[_Leavers, int]]
-    missed: float
-    before: IntArray | None = None  # (kinds,) who reach it
-    after: IntArray | None = None  # (kinds,) who reach the next one
-    solution: IntArray | None = None  # (kinds, 3): without the event, with it, staying
+    `before` and `after` are who reaches it and who the next piece, by kind, where that is known;
+    `ways` are all ways to leave that explain the sums, None where there are too many.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        span: tuple[float, float],
+        exposures: FloatArray,
+        readings: Sequence[tuple[_Leavers, int]],
+        missed: float,
+    ) -> None:
+        self.number, (self.start, self.end) = number, span
+        self._exposures, self._readings, self._missed = exposures, readings, missed
+        self.before: _Numbers | None = None
+        self.after: _Numbers | None = None
+        self.ways: set[_Way] | None = None
+
+    @property
+    def open(self) -> int:
+        """How much there is to find out still."""
+        unknown = (self.before is None) + (self.after is None)
+        return unknown + (_MOST_STATES if self.ways is None else len(self.ways))
 
     def claims(self, kinds: FloatArray, *, last: bool) -> Iterator[Candidate]:
         """Who leaves in it; of the last one, who stays to the horizon, too."""
         numbers: list[tuple[bool | None, IntArray]] = []
-        if self.solution is not None:
-            without, having, staying = self.solution.T
+        if self.ways is not None and len(self.ways) == 1:
+            (way,) = self.ways
+            without, having, staying = np.array(way, dtype=np.int64).T
             numbers = [(False, without + last * staying), (True, having)]
         elif self.before is not None and self.after is not None:
-            numbers = [(None, self.before - self.after)]
+            numbers = [(None, np.subtract(self.before, self.after))]
         for event, number in numbers:
             for kind in np.repeat(np.arange(len(kinds)), number).tolist():
                 yield Candidate(kinds[kind], self.number + 1, event)
 
+    def keep(self, ways: set[_Way]) -> None:
+        """Only these ways are left."""
+        self.ways = ways
+        befores, afters = {_before(way) for way in ways}, {_after(way) for way in ways}
+        if len(befores) == 1:
+            (self.before,) = befores
+        if len(afters) == 1:
+            (self.after,) = afters
+
     def solve(self, deadline: Deadline) -> None:
-        """Deal out who leaves; a solution is the only one."""
+        """All ways in which the exposures come out, if they are not too many."""
         found: set[_Way] = set()
-        for leavers, staying in self.readings:
+        for leavers, staying in self._readings:
             deadline.check()
-            ways = self._ways(leavers, staying)
-            if ways is None or len(found | ways) > 1:
+            ways = self._dealt(leavers, staying)
+            if ways is None or len(found) + len(ways) > _MOST_STATES:
                 return
             found |= ways
-        for way in found:
-            self.solution = np.array(way, dtype=np.int64)
-            self.after = self.solution[:, 2]
-            self.before = self.solution.sum(axis=1)
+        if found:
+            self.keep(found)
 
-    def _ways(self, leavers: _Leavers, staying: int) -> set[_Way] | None:
+    def _dealt(self, leavers: _Leavers, staying: int) -> set[_Way] | None:
         """All ways to deal leavers out so that the exposures come out; None: too many."""
-        people = leavers.time.size
+        people, width = leavers.time.size, self.end - self.start
         chosen = (np.arange(2**people)[:, None] >> np.arange(people)) & 1
         lived, having = chosen @ leavers.time, chosen @ leavers.event
         count = chosen.sum(axis=1)
-        width = self.end - self.start
         states: dict[tuple[int, int], set[_Way]] = {(0, 0): {()}}
-        for kind, exposure in enumerate(self.exposures.tolist()):
+        for kind, exposure in enumerate(self._exposures.tolist()):
             stays = np.rint((exposure - lived) / width)
-            fits = np.abs(exposure - lived - stays * width) < self.missed
+            fits = np.abs(exposure - lived - stays * width) < self._missed
             fits &= (stays >= 0) & (stays <= staying)
             if self.after is not None:
                 fits &= stays == self.after[kind]
@@ -258,3 +277,37 @@ class _Piece:
             if sum(map(len, states.values())) > _MOST_STATES:
                 return None
         return states.get((2**people - 1, staying), set())
+
+
+def _before(way: _Way) -> _Numbers:
+    return tuple(without + having + staying for without, having, staying in way)
+
+
+def _after(way: _Way) -> _Numbers:
+    return tuple(staying for *_, staying in way)
+
+
+def _agree(one: _Piece, following: _Piece) -> None:
+    """Who stays in a piece are those who reach the next."""
+    afters = _known(one.after, one.ways, _after)
+    befores = _known(following.before, following.ways, _before)
+    if afters is None or befores is None:
+        common = afters or befores or set()
+    else:
+        common = afters & befores
+    if not common:
+        return
+    if len(common) == 1:
+        (one.after,) = (following.before,) = common
+    if one.ways is not None:
+        one.keep({way for way in one.ways if _after(way) in common})
+    if following.ways is not None:
+        following.keep({way for way in following.ways if _before(way) in common})
+
+
+def _known(
+    certain: _Numbers | None, ways: set[_Way] | None, end: Callable[[_Way], _Numbers]
+) -> set[_Numbers] | None:
+    if certain is not None:
+        return {certain}
+    return None if ways is None else {end(way) for way in ways}

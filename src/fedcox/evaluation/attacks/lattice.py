@@ -13,36 +13,19 @@ has the event where all do or none. For exact time see `exposures.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
 
-from fedcox.errors import InputError
 from fedcox.evaluation.attacks.candidate import Candidate
 from fedcox.evaluation.attacks.looks import Looks, Source
+from fedcox.evaluation.attacks.scene import Deadline
 from fedcox.evaluation.attacks.whole_numbers import whole_numbers
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import risk_of
 
 #: Of a sum under masks, and how far rounding takes a sum, in parts of what it is made of.
 RESOLUTION, ROUNDING = 2.0**-31, 1e-13
-
-
-class TimeLimitReached(InputError):
-    """An attack was stopped; what it found before counts."""
-
-
-class Deadline:
-    """When an attack has to end."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._end = seconds, monotonic() + seconds
-
-    def check(self) -> None:
-        """Stop the attack if its time is over."""
-        if monotonic() > self._end:
-            raise TimeLimitReached(f"stopped at its time limit of {self._seconds:g} s", [])
 
 
 class Equations(NamedTuple):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcox.evaluation.attacks.observer import Exchange
-from fedcox.federation.queries.clipped_gradient import ClippedGradientAt
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.setting import Setting
@@ -99,14 +98,12 @@ def sources(
 
 def _whole(exchange: Exchange, setting: Setting) -> bool:
     query = exchange.query
-    if isinstance(query, ClippedGradientAt):
-        return query.agreed is setting
     return isinstance(query, DerivativesAt) and query.agreed is setting and query.batch is None
 
 
 def _looks(asked: Sequence[Exchange], name: str) -> Looks:
     points = [point for exchange in asked if (point := exchange.query.point) is not None]
-    sums = [_sums(exchange, name) for exchange in asked]
+    sums: list[Derivatives] = [exchange.replies[name] for exchange in asked]
     intervals, columns = points[0][0].size, points[0][1].size
     found: list[Curvature | None] = [part.curvature for part in sums]
     curved = [(at, part) for at, part in enumerate(found) if part is not None]
@@ -122,16 +119,6 @@ def _looks(asked: Sequence[Exchange], name: str) -> Looks:
         crossed=np.array([at for at, _ in crossed], dtype=np.int64),
         cross=np.array([part for _, part in crossed]).reshape(-1, intervals, columns),
     )
-
-
-def _sums(exchange: Exchange, name: str) -> Derivatives:
-    """The reply as a gradient; one with noise is one, but for the noise and the clipping."""
-    query, reply = exchange.query, exchange.replies[name]
-    if isinstance(query, ClippedGradientAt):
-        alpha, beta = reply.alpha / query.alpha_scale, reply.beta / query.beta_scale
-        return Derivatives(np.nan, alpha, beta, None)
-    sums: Derivatives = reply
-    return sums
 
 
 def _expected(exchange: Exchange) -> bool:

@@ -7,12 +7,16 @@ them. Lenstra, Lenstra and Lovász's reduction (1982), here python-flint's, find
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import qr
 
-from fedcox.errors import InputError
+from fedcox.errors import needs_extra
 from fedcox.survival.cohort import FloatArray, IntArray
 
+#: More take minutes.
+MOST_UNKNOWNS = 128
 #: By how many times what is unsure in it a sum may be missed.
 _MISSED = 30.0
 #: Coefficients are whole numbers of so many units at most.
@@ -31,7 +35,7 @@ def whole_numbers(
     kept, triangle = qr(weighted, mode="economic")
     largest = float(np.abs(triangle).max(initial=1.0))
     shrink = min(1.0, _LARGEST / largest)
-    for moved in _short(triangle * shrink, (kept.T @ target) * shrink):
+    for moved in _short(np.asarray(triangle * shrink), np.asarray((kept.T @ target) * shrink)):
         found = from_guess + moved
         missed = np.abs(weighted @ moved - target)
         if (found >= 0).all() and float(missed.max(initial=0.0)) <= _MISSED:
@@ -61,12 +65,9 @@ def _short(rows: FloatArray, target: FloatArray) -> list[FloatArray]:
     return found
 
 
-def _flint():  # type: ignore[no-untyped-def]
+def _flint() -> Any:
     try:
         from flint import fmpz_mat
-    except ImportError as error:
-        raise InputError(
-            "The lattice attack needs the package python-flint, which is not installed.",
-            ['Install it with: pip install "fedcox[audit]"'],
-        ) from error
+    except ImportError:
+        raise needs_extra("python-flint", "audit") from None
     return fmpz_mat
