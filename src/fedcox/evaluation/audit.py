@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
 
-
 from fedcox.analysis.fit import estimate, fit
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.analysis.noised_fit import fit_noised, noise_of
@@ -28,7 +27,7 @@ from fedcox.evaluation.attacks.looks import LifeTable
 from fedcox.evaluation.attacks.observer import ALL_CENTERS, Observer, Recorder
 from fedcox.evaluation.attacks.scene import Attack, Scene
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.membership import MembershipAudit, audit_membership
+from fedcox.evaluation.membership import TRIALS, MembershipAudit, audit_membership
 from fedcox.evaluation.protection import Protection, begin, left_out, protected
 from fedcox.federation.center import Center
 from fedcox.federation.queries.bounded_sums import AbstractBoundedSum
@@ -138,7 +137,7 @@ def audit(
     protections: Sequence[Protection] = tuple(Protection),
     attacks: Sequence[Attack] = ATTACKS,
     seconds: float = SECONDS,
-    trials: int | None = None,
+    trials: int = TRIALS,
     watch: Watch = lambda told: None,
 ) -> Audit:
     """Run `attacks` under those of `protections` that the study can have.
@@ -255,21 +254,20 @@ def _without(centers: Sequence[Center], patient: int | None) -> list[Center]:
     ]
 
 
-def _membership(scene: Scene, centers: Sequence[Center], trials: int | None) -> MembershipAudit:
+def _membership(scene: Scene, centers: Sequence[Center], trials: int) -> MembershipAudit:
     """Attack the noise of all questions that the fit asked."""
     questions = [
         exchange.query
         for exchange in scene.exchanges
         if isinstance(exchange.query, AbstractBoundedSum)
     ]
-    settings = {} if trials is None else {"trials": trials}
     return audit_membership(
         questions,
         centers[0].cohort,
         scene.study.schema,
         masked=scene.masked,
         delta=noise_of(scene.study).delta,
-        **settings,
+        trials=trials,
     )
 
 

@@ -11,8 +11,8 @@ and the same the other way round. So how often guesses were right, over many tri
 least ε, whatever the noise is: chances are bounded by Clopper and Pearson's intervals, and the
 threshold is chosen on other trials than those that judge. To prove a large ε so takes exp(ε)
 trials. A second bound takes fewer: where noise is Gaussian, and one patient moves the sums by μ
-of its standard deviations, chances a of a false alarm and b of a miss keep to (Dong, Roth and Su
-2022)
+of its standard deviations, chances a of a false alarm and b of a miss keep to (Dong, Roth and
+Su 2022)
 
     Φ⁻¹(1 − a) − Φ⁻¹(b) ≤ μ,
 
@@ -37,6 +37,7 @@ from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries.bounded_sums import AbstractBoundedSum
+from fedcox.federation.setting import Setting
 from fedcox.privacy.accountant import (
     epsilon_against_other_centers,
     epsilon_of,
@@ -168,7 +169,8 @@ class _Door:
             for number, question in enumerate(self.questions):
                 replies = [center.answer(question, masked=self.masked) for center in centers]
                 found[:, 1 + number, trial] = [
-                    self._ratio(number, reply) for reply in (sum(replies), replies[0])
+                    self._ratio(number, reply)
+                    for reply in (np.sum(replies, axis=0), replies[0])
                 ]
         found[:, 0] = found[:, 1:].sum(axis=1)
         return found
@@ -212,9 +214,8 @@ def _worst(
     randomness: Randomness,
 ) -> Cohort:
     """Of many patients within the public ranges, one by one."""
-    horizon = max(
-        float(question.setting.grid.horizon) for question in questions if question.setting
-    )
+    settings = (question.setting for question in questions)
+    horizon = max(own.grid.horizon for own in settings if isinstance(own, Setting))
     some = _invented(schema, horizon, np.random.default_rng(0))
     every = np.arange(some.patients)
     uncut, cut = np.zeros(some.patients), np.zeros(some.patients)

@@ -1,4 +1,4 @@
-"""What stands between patients and whoever sees sums, and how a study is run under each of it."""
+"""What stands between patients and whoever sees sums, and a study run under each of it."""
 
 from __future__ import annotations
 

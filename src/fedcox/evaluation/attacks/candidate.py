@@ -65,12 +65,13 @@ def matches(
 ) -> IntArray:
     """The patients who are recovered: every covariate within `tolerance`, outcome right.
 
-    A claim uses up the patient it describes, so saying the same twice counts once.
+    A claim uses up the patient it describes, so saying the same twice counts once. Claims that
+    say less come last.
     """
     tree = KDTree(patients.covariates) if patients.covariates.size else None
     free = np.ones(patients.number, dtype=np.bool_)
     found = []
-    for candidate in candidates:
+    for candidate in sorted(candidates, key=_unsure):
         if tree is None or not np.isfinite(candidate.covariates).all():
             continue
         near = np.array(
@@ -83,6 +84,11 @@ def matches(
             free[nearest] = False
             found.append(nearest)
     return np.array(found, dtype=np.int64)
+
+
+def _unsure(candidate: Candidate) -> int:
+    """How much of the outcome a claim leaves open."""
+    return (candidate.intervals is None) + (candidate.event is None)
 
 
 def _fits(candidate: Candidate, patients: Patients, near: IntArray) -> BoolArray:

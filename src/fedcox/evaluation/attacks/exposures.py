@@ -27,7 +27,9 @@ from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.time_grid import Pieces
 
 #: Patients who leave in one piece and are still told apart, and ways to read their times.
-_MOST_LEAVERS, _MOST_READINGS, _MOST_STATES = 16, 200, 20_000
+_MOST_LEAVERS, _MOST_READINGS, _MOST_STATES = 18, 1000, 20_000
+#: And in one cell, whose times are not seen one by one.
+_MOST_ALIKE = 5
 #: A sum of times may be missed by this part of the smallest step, or of a piece without one.
 _MISSED, _NEAR = 0.25, 1e-6
 
@@ -76,11 +78,7 @@ def _pieces(
     source: Source, kinds: FloatArray, life: FineTable, deadline: Deadline
 ) -> Iterator[_Piece]:
     grid = source.setting.grid
-    if (
-        not isinstance(grid, Pieces)
-        or grid.ties is not None
-        or source.setting.basis is not None
-    ):
+    if not isinstance(grid, Pieces) or source.setting.basis is not None:
         return
     for number, place in enumerate(np.flatnonzero(source.setting.active).tolist()):
         deadline.check()
@@ -108,7 +106,7 @@ def _exposures(
             np.append(unsure, 1e-6 * step),
             np.full(len(kinds), people / step / len(kinds)),
         )
-        return None if found is None else found * step * width
+        return None if found is None else np.asarray(found * step * width)
     if np.linalg.matrix_rank(rows) < len(kinds):
         return None
     weighted = rows / unsure[:, None]
@@ -141,9 +139,8 @@ def _readings(life: FineTable, start: float, end: float) -> Iterator[tuple[_Leav
         read = _times(people, events, float(lived), float(width), unit)
         if read is None:
             return
-        choices.append(
-            [[(bounds[cell] - start + t, event) for t, event in one] for one in read]
-        )
+        from_start = float(bounds[cell]) - start
+        choices.append([[(from_start + t, event) for t, event in one] for one in read])
     if not choices:
         return
     most = np.prod([float(len(choice)) for choice in choices])
@@ -167,20 +164,21 @@ def _times(
         return [[(lived, events == 1)]]
     if unit is None or people > _MOST_LEAVERS:
         return None
-    ends = unit * np.arange(1, round(width / unit) + 1)
+    ends = np.asarray(unit * np.arange(1, round(width / unit) + 1), dtype=np.float64)
     ways = [
         [(float(t), event) for t, event in (*having, *without)]
-        for having in _multisets(ends - 0.5 * unit, events, True)
-        for without in _multisets(ends, people - events, False)
+        for having in _multisets(ends - 0.5 * unit, events, event=True)
+        for without in _multisets(ends, people - events, event=False)
         if abs(sum(t for t, _ in (*having, *without)) - lived) < 0.25 * unit
     ]
     return ways if len(ways) <= _MOST_READINGS else None
 
 
 def _multisets(
-    times: FloatArray, number: int, event: bool
+    times: FloatArray, number: int, *, event: bool
 ) -> list[tuple[tuple[float, bool], ...]]:
-    if number > 3:
+    """All ways to choose so many of these times; none of them for too many."""
+    if number > _MOST_ALIKE:
         return []
     return list(combinations_with_replacement([(float(t), event) for t in times], number))
 
@@ -191,7 +189,7 @@ def _multisets(
 class _Piece:
     """One piece: the time that each kind lives through in it, and what is known so far.
 
-    `before` and `after` are who reaches it and who the next piece, by kind, where that is known;
+    `before` and `after` are who reaches it and who the next piece, by kind, where known;
     `ways` are all ways to leave that explain the sums, None where there are too many.
     """
 
@@ -217,13 +215,17 @@ class _Piece:
 
     def claims(self, kinds: FloatArray, *, last: bool) -> Iterator[Candidate]:
         """Who leaves in it; of the last one, who stays to the horizon, too."""
-        numbers: list[tuple[bool | None, IntArray]] = []
-        if self.ways is not None and len(self.ways) == 1:
-            (way,) = self.ways
-            without, having, staying = np.array(way, dtype=np.int64).T
-            numbers = [(False, without + last * staying), (True, having)]
+        if self.ways:
+            ways = np.array(list(self.ways), dtype=np.int64)  # (ways, kinds, 3)
+            ways[:, :, 0] += last * ways[:, :, 2]
+            without, having, both = ways[0, :, 0], ways[0, :, 1], ways[:, :, :2].sum(axis=2)
+            sure = (ways[:, :, :2] == ways[0, :, :2]).all(axis=(0, 2))
+            gone = (both == both[0]).all(axis=0) & ~sure
+            numbers = [(False, without * sure), (True, having * sure), (None, both[0] * gone)]
         elif self.before is not None and self.after is not None:
             numbers = [(None, np.subtract(self.before, self.after))]
+        else:
+            return
         for event, number in numbers:
             for kind in np.repeat(np.arange(len(kinds)), number).tolist():
                 yield Candidate(kinds[kind], self.number + 1, event)

@@ -1,8 +1,8 @@
 """The lattice attack on whatever a study sends: grouped time, exact time, or under noise.
 
-Under noise the attacker does as if there were none: what is sent of the covariates, and of those
-of patients with the event, is a sum of whole numbers of patients, too. No whole numbers explain
-noised sums, so that nothing is claimed; a sum that left without its noise would be read.
+Under noise the attacker does as if there were none: what is sent of the covariates, and of
+those of patients with the event, is a sum of whole numbers of patients, too. No whole numbers
+explain noised sums, so that nothing is claimed; a sum that left without its noise is read.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def read_out(
 
 def _fine_table(exchanges: Sequence[Exchange], name: str) -> FineTable:
     """The life table on cells that a study of exact time begins with."""
-    counted = [each for each in exchanges if isinstance(each.query, IntervalCounts)][-1]
-    cells = counted.query.grid
-    if not isinstance(cells, Pieces):
-        raise TypeError("Exact time is counted on cells.")
-    return FineTable(cells, counted.replies[name])
+    for exchange in reversed(exchanges):
+        query = exchange.query
+        if isinstance(query, IntervalCounts) and isinstance(query.grid, Pieces):
+            return FineTable(query.grid, exchange.replies[name])
+    raise ValueError("Exact time is counted on cells.")
 
 
 def _read_noised(
