@@ -52,6 +52,7 @@ ERROR = 0.01
 _OTHERS = 20  # patients beside the one; more would only take longer, as shares add up exactly
 _TRIED, _KEPT = 2000, 3  # patients who might move the sums most
 _THRESHOLDS = 200
+_ROUNDING = 1e-4  # of shares, to the grid of a release
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,9 @@ class MembershipAudit:
 
     @property
     def consistent(self) -> bool:
-        return self.coordinator.consistent and self.centers.consistent
+        """Whether guesses left both claims standing, and no patient moves sums too far."""
+        stand = self.coordinator.consistent and self.centers.consistent
+        return stand and self.moved <= 1.0 + _ROUNDING
 
 
 def audit_membership(
@@ -219,12 +222,16 @@ def _worst(
     some = _invented(schema, horizon, np.random.default_rng(0))
     every = np.arange(some.patients)
     uncut, cut = np.zeros(some.patients), np.zeros(some.patients)
+    seen = np.ones(some.patients, dtype=np.bool_)  # in every sum, so that none goes unattacked
     for question in questions:
         release = question.release
         length = np.linalg.norm(question.rows(some, every), axis=1)
         deviation = release.noise_multiplier * release.sensitivity
+        seen &= length > 0
         uncut += (length / deviation) ** 2
         cut += (np.minimum(length, release.sensitivity) / deviation) ** 2
+    if seen.any():
+        uncut, cut = uncut * seen, cut * seen
     best = np.union1d(np.argsort(uncut)[-_KEPT:], np.argsort(cut)[-_KEPT:])
     before = [_exact(question, others, randomness) for question in questions]
 
