@@ -16,18 +16,15 @@ from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries import bounded_sums
 from fedcox.privacy.accountant import gaussian_epsilon
 from fedcox.privacy.noise import noised as add_noise
+from fedcox.survival.bounded_shares import score_rows
 from fedcox.survival.cohort import Cohort, FloatArray
 from tests.evaluation.attacks.few_values import centers_of, patients, study
 
 DELTA = 1e-5
 
 
-def audited(
-    protection: Protection, epsilon: float = 3.0, trials: int = 200
-) -> MembershipAudit:
-    plan = study(
-        "sex", "stage", privacy={"noise": {"epsilon": epsilon, "patients": 1500}}
-    )
+def audited(protection: Protection, epsilon: float = 3.0, trials: int = 200) -> MembershipAudit:
+    plan = study("sex", "stage", privacy={"noise": {"epsilon": epsilon, "patients": 1500}})
     found = audit(
         plan,
         centers_of(plan, patients(1500, seed=3)),
@@ -47,7 +44,6 @@ def test_the_claim_stands_against_a_real_attack(protection: Protection) -> None:
     assert found.coordinator.lower_bound > 0
     assert 0.5 < found.moved <= 1.0 + 1e-6
 
-
     if protection is Protection.NOISE:
         return
     # Hospitals know the noise that they added themselves.
@@ -57,7 +53,7 @@ def test_the_claim_stands_against_a_real_attack(protection: Protection) -> None:
 
 
 def test_weights_that_look_at_the_outcome_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows_of = bounded_sums.score_rows
+    rows_of = score_rows
 
     def faulty(covariates: FloatArray, placed: Any, *rest: Any) -> FloatArray:
         rows = rows_of(covariates, placed, *rest)

@@ -70,8 +70,9 @@ def test_the_page_says_who_could_learn_what_under_each_protection() -> None:
 
 def test_the_page_puts_the_claimed_epsilon_beside_what_was_measured() -> None:
     told = shown(audit_html(example()))
-    assert "secure sums and noise whoever sees the sums 11.8 5.2 1.3 stands" in told
-    assert "23.9 8.4 2.3 stands" in told
+    assert "secure sums and noise whoever sees the sums 11.8 5.2 1.3 stands none" in told
+    assert "23.9 8.4 2.3 stands none" in told
+    assert "An epsilon this large promises little" in told
     assert "Noise holds against these attacks" in told
 
 

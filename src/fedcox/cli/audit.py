@@ -119,7 +119,14 @@ def _show(found: Audit) -> None:
 
     from fedcox.cli.terminal import Terminal
     from fedcox.reports.audit_table import attack_table, attacker_table
-    from fedcox.reports.audit_words import NO_PROOF, claim_line, claims, headline, not_tried
+    from fedcox.reports.audit_words import (
+        NO_PROOF,
+        claim_line,
+        claims,
+        headline,
+        not_tried,
+        weak_promise,
+    )
 
     console = Terminal(highlight=False)
     console.print(attacker_table(found))
@@ -127,5 +134,7 @@ def _show(found: Audit) -> None:
     console.print(Text(f"{headline(found)} {NO_PROOF}"))
     for claim in claims(found):
         console.print(Text(claim_line(claim), "" if claim.stands else "bold red"))
+    if found.membership and weak_promise(found):
+        console.print(Text(weak_promise(found)))
     for line in not_tried(found):
         console.print(Text.assemble(("Not tried. ", "bold"), line))

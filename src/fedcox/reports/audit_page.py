@@ -18,6 +18,7 @@ from fedcox.reports.audit_words import (
     idle,
     measured_how,
     not_tried,
+    weak_promise,
 )
 from fedcox.reports.guarantee_words import epsilon_explained
 from fedcox.reports.number_text import DASH, bound_text, count_text, noun_text
@@ -48,6 +49,7 @@ def audit_html(found: Audit) -> str:
         ],
         "claims": claims(found),
         "measured_how": measured_how(found),
+        "weak": weak_promise(found) if found.membership else "",
         "explained": epsilon_explained(_delta(found)) if found.membership else [],
         "not_tried": not_tried(found),
         "no_proof": NO_PROOF,

@@ -10,6 +10,7 @@ from fedcox.evaluation.attacks.scene import Attacker
 from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
 from fedcox.evaluation.membership import ERROR
 from fedcox.evaluation.protection import Protection
+from fedcox.reports.guarantee_words import promise_in_a_word, weakness
 from fedcox.reports.number_text import DASH, bound_text, count_text, noun_text, percent_text
 
 NO_PROOF = (
@@ -133,6 +134,7 @@ class Claim:
     claimed: str
     gaussian: str
     least: str
+    promise: str  # in a word
     stands: bool
 
 
@@ -145,6 +147,7 @@ def claims(found: Audit) -> list[Claim]:
             bound_text(measured.claimed),
             _bound(measured.gaussian_bound),
             _bound(measured.lower_bound),
+            promise_in_a_word(measured.claimed, own.delta),
             measured.consistent,
         )
         for protection, own in found.membership.items()
@@ -166,6 +169,12 @@ def claim_line(claim: Claim) -> str:
 
 def _bound(value: float) -> str:
     return f"{value:.2g}" if math.isfinite(value) else "∞"
+
+
+def weak_promise(found: Audit) -> str:
+    """What must be said of the best epsilon that was audited; empty where it is small."""
+    best = min((own.coordinator.claimed, own.delta) for own in found.membership.values())
+    return weakness(*best)
 
 
 def measured_how(found: Audit) -> str:

@@ -57,7 +57,7 @@ def test_whole_numbers_are_found_from_few_sums(seed: int, unknowns: int) -> None
     unsure = np.full(len(rows), 1e-9)
     guess = np.full(unknowns, truth.mean())
     sums = rows @ truth + rng.uniform(-1e-9, 1e-9, len(rows))
-    assert (whole_numbers(rows, sums, unsure, guess) == truth).all()
+    np.testing.assert_array_equal(whole_numbers(rows, sums, unsure, guess), truth)
 
 
 def test_no_whole_numbers_explain_sums_with_noise() -> None:

@@ -23,7 +23,7 @@ from fedcox.evaluation.attacks.looks import Source
 from fedcox.evaluation.attacks.scene import Deadline
 from fedcox.evaluation.attacks.whole_numbers import whole_numbers
 from fedcox.federation.queries.interval_counts import Counts
-from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
+from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.time_grid import Pieces
 
 #: Patients who leave in one piece and are still told apart, and ways to read their times.
