@@ -268,6 +268,7 @@ def _membership(scene: Scene, centers: Sequence[Center], trials: int) -> Members
         masked=scene.masked,
         delta=noise_of(scene.study).delta,
         trials=trials,
+        seconds=scene.seconds,
     )
 
 

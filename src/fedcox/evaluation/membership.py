@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from time import monotonic
 
 import numpy as np
 from scipy.stats import beta as beta_distribution
@@ -49,6 +50,7 @@ from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 TRIALS = 400
 #: A bound is wrong in at most this share of audits.
 ERROR = 0.01
+_FEWEST = 40  # trials, whatever the time
 _OTHERS = 20  # patients beside the one; more would only take longer, as shares add up exactly
 _TRIED, _KEPT = 2000, 3  # patients who might move the sums most
 _THRESHOLDS = 200
@@ -108,12 +110,13 @@ def audit_membership(
     masked: bool,
     delta: float,
     trials: int = TRIALS,
+    seconds: float = math.inf,
     randomness: Randomness | None = None,
 ) -> MembershipAudit:
     """Attack all sums of a study, `trials` times with the patient and as often without.
 
     With `masked` each is a sum over the fewest centers that may answer, and each of them adds
-    its part of the noise.
+    its part of the noise. After so many `seconds` there are fewer trials.
     """
     drawn = SystemRandomness() if randomness is None else randomness
     others = cohort.take(np.arange(min(_OTHERS, cohort.patients)))
@@ -125,7 +128,10 @@ def audit_membership(
         for question, own in zip(questions, without, strict=True)
     ]
     door = _Door(questions, without, moved, delta, masked, drawn)
-    absent, there = (door.ratios(own, trials) for own in (others, joined))
+    seen, end = [], monotonic() + seconds
+    while len(seen) < trials and (len(seen) < _FEWEST or monotonic() < end):
+        seen.append([door.ratios(own) for own in (others, joined)])
+    absent, there = np.array(seen).transpose(1, 2, 3, 0)
     whole = questions[0].release
     against = whole if masked else replace(whole, fewest_centers=None)
     return MembershipAudit(
@@ -134,7 +140,7 @@ def audit_membership(
         delta,
         math.sqrt(door.square) * (whole.whole or whole.noise_multiplier),
         len(questions),
-        trials,
+        len(seen),
     )
 
 
@@ -161,20 +167,17 @@ class _Door:
         pairs = zip(self.questions, self.moved, strict=True)
         return math.fsum(_deviations(question, moved) ** 2 for question, moved in pairs)
 
-    def ratios(self, cohort: Cohort, trials: int) -> FloatArray:
-        """Log likelihood ratios, up to a factor and a constant: (2, 1 + sums, trials).
+    def ratios(self, cohort: Cohort) -> FloatArray:
+        """Log likelihood ratios of one study, up to a factor and a constant: (2, 1 + sums).
 
         Of all sums together and of each; by the sums, and by what one center adds to them.
         """
-        found = np.zeros((2, 1 + len(self.questions), trials))
-        for trial in range(trials):
-            centers = self._centers(cohort)
-            for number, question in enumerate(self.questions):
-                replies = [center.answer(question, masked=self.masked) for center in centers]
-                found[:, 1 + number, trial] = [
-                    self._ratio(number, reply)
-                    for reply in (np.sum(replies, axis=0), replies[0])
-                ]
+        centers, found = self._centers(cohort), np.zeros((2, 1 + len(self.questions)))
+        for number, question in enumerate(self.questions):
+            replies = [center.answer(question, masked=self.masked) for center in centers]
+            found[:, 1 + number] = [
+                self._ratio(number, reply) for reply in (np.sum(replies, axis=0), replies[0])
+            ]
         found[:, 0] = found[:, 1:].sum(axis=1)
         return found
 

@@ -20,7 +20,7 @@ import numpy as np
 from fedcox.evaluation.attacks.candidate import Candidate
 from fedcox.evaluation.attacks.lattice import equations_of
 from fedcox.evaluation.attacks.looks import Source
-from fedcox.evaluation.attacks.scene import Deadline
+from fedcox.evaluation.attacks.scene import Deadline, TimeLimitError
 from fedcox.evaluation.attacks.whole_numbers import whole_numbers
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.survival.cohort import BoolArray, FloatArray
@@ -61,7 +61,23 @@ def read_exposures(
 
     Who reaches a piece stays in the one before, which leaves fewer ways to its neighbours.
     """
-    pieces = list(_pieces(source, kinds, life, deadline))
+    pieces: list[_Piece] = []
+    stopped = None
+    try:
+        for piece in _pieces(source, kinds, life, deadline):
+            pieces.append(piece)
+        _solve(pieces, deadline)
+    except TimeLimitError as error:
+        stopped = error
+    for piece in pieces:
+        last = piece.number == source.setting.intervals - 1
+        yield from piece.claims(kinds, last=last)
+    if stopped is not None:
+        raise stopped
+
+
+def _solve(pieces: Sequence[_Piece], deadline: Deadline) -> None:
+    """Deal out who leaves, until neighbours have nothing more to tell each other."""
     left = -1
     while left != (left := sum(piece.open for piece in pieces)):
         for piece in pieces:
@@ -70,8 +86,6 @@ def read_exposures(
         for one, following in pairwise(pieces):
             if one.end == following.start:
                 _agree(one, following)
-    for piece in pieces:
-        yield from piece.claims(kinds, last=piece is pieces[-1])
 
 
 def _pieces(
