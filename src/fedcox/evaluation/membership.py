@@ -128,7 +128,8 @@ def audit_membership(
         for question, own in zip(questions, without, strict=True)
     ]
     door = _Door(questions, without, moved, delta, masked, drawn)
-    seen, end = [], monotonic() + seconds
+    seen: list[list[FloatArray]] = []
+    end = monotonic() + seconds
     while len(seen) < trials and (len(seen) < _FEWEST or monotonic() < end):
         seen.append([door.ratios(own) for own in (others, joined)])
     absent, there = np.array(seen).transpose(1, 2, 3, 0)
