@@ -38,5 +38,5 @@ clean:
 	touch $@
 
 .venv/dev: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,experiments,private,federated,slides,onnx]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,experiments,private,federated,slides,onnx,audit]"
 	touch $@ .venv/base

@@ -1,24 +1,19 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedcox.cli.audit import FILE, NO_PROOF
+from fedcox.cli.audit import FILES
+from fedcox.evaluation.attacks.suite import ATTACKS
 from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
-from fedcox.evaluation.noise_audit import NoiseAudit
+from fedcox.evaluation.membership import Measured, MembershipAudit
 from fedcox.evaluation.protection import Protection
+from fedcox.reports.audit_words import NO_PROOF
 from tests.cli.conftest import STUDY, Files, Run, invented
-
-
-@pytest.fixture(autouse=True)
-def _grouped(files: Files) -> None:
-    """The attacks are written for grouped time."""
-    files.study.write_text(STUDY + '\n[model]\nlink = "cloglog"\n', encoding="utf-8")
 
 
 def words(files: Files, *more: str | Path) -> list[str | Path]:
@@ -30,31 +25,33 @@ def words(files: Files, *more: str | Path) -> list[str | Path]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two attacks are enough to see what is printed and written."""
     from fedcox.evaluation import audit as module
-    from fedcox.evaluation.attacks.suite import ATTACKS
 
     chosen = [attack for attack in ATTACKS if "batches of one" in attack.name]
-    chosen += [attack for attack in ATTACKS if "WebDISCO" in attack.name]
+    chosen += [attack for attack in ATTACKS if "two studies" in attack.name]
     run = module.audit
     monkeypatch.setattr(
-        module,
-        "audit",
-        lambda study, centers, policies, watch: run(
-            study, centers, policies, attacks=chosen, watch=watch
-        ),
+        module, "audit", lambda *given, **more: run(*given, attacks=chosen, **more)
     )
 
 
 @pytest.mark.usefixtures("quick")
 def test_an_audit_prints_counts_by_attack_and_protection(files: Files, fedcox: Run) -> None:
     ended = fedcox(*words(files))
+    told = " ".join(ended.out.split())
     assert ended.status == 0
-    for protection in ("none", "limits", "secure sums", "both"):
-        assert protection in ended.out
-    assert "batches of one patient *" in ended.out
-    assert "refused: [questions] allowed" in ended.out
-    assert NO_PROOF in " ".join(ended.out.split())
-    assert "60 patients in 3 centers" in ended.out
-    assert "Not tried: differential privacy" in ended.out
+    assert "exact sums" in told
+    assert "batches of one" in told
+    assert "5 of 5" in told
+    assert NO_PROOF in told
+    assert "of 60 patients were recovered" in told
+    assert "Not tried. secure sums and noise:" in told
+
+
+@pytest.mark.usefixtures("quick")
+def test_json_is_printed_alone_and_is_what_is_written(files: Files, fedcox: Run) -> None:
+    run = files.folder / "audit"
+    ended = fedcox(*words(files, "--json", "--out", run))
+    assert json.loads(ended.out) == json.loads((run / FILES[0]).read_text(encoding="utf-8"))
 
 
 @pytest.mark.usefixtures("quick")
@@ -64,20 +61,22 @@ def test_an_audit_shows_no_patients_value(files: Files, fedcox: Run) -> None:
     marked.to_csv(files.data, index=False)
     run = files.folder / "audit"
     ended = fedcox(*words(files, "--out", run))
-    told = ended.out + ended.err + (run / FILE).read_text(encoding="utf-8")
-    assert not re.search(r"\d+\.\d{3,}", told)
+    record = (run / FILES[0]).read_text(encoding="utf-8")
+    assert not re.search(r"\d+\.\d{3,}", ended.out + ended.err + record)
+    told = ended.out + ended.err + record + (run / FILES[1]).read_text(encoding="utf-8")
     assert not [name for name in marked["patient"] if name in told]
+    assert not [age for age in marked["age"] if str(age) in told]
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_folder_holds_one_file_and_is_replaced_only_when_told(
+def test_the_folder_holds_two_files_and_is_replaced_only_when_told(
     files: Files, fedcox: Run
 ) -> None:
     run = files.folder / "audit"
     assert fedcox(*words(files, "--out", run)).status == 0
-    assert [path.name for path in run.iterdir()] == [FILE]
-    record = json.loads((run / FILE).read_text(encoding="utf-8"))
-    assert record["protections"] == ["none", "limits", "secure sums", "both"]
+    assert sorted(path.name for path in run.iterdir()) == sorted(FILES)
+    record = json.loads((run / FILES[0]).read_text(encoding="utf-8"))
+    assert record["protections"] == ["exact sums", "exact secure sums"]
     before = files.listing()
     again = fedcox(*words(files, "--out", run))
     assert again.status == 2
@@ -86,90 +85,54 @@ def test_the_folder_holds_one_file_and_is_replaced_only_when_told(
     assert fedcox(*words(files, "--out", run, "--overwrite")).status == 0
 
 
-@pytest.mark.parametrize(
-    ("protection", "status"), [(Protection.BOTH, 1), (Protection.SECURE_SUMS, 0)]
-)
-def test_a_patient_recovered_under_both_is_status_1(
-    files: Files,
-    fedcox: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    protection: Protection,
-    status: int,
-) -> None:
-    outcomes = {each: Outcome(int(each is protection), 60, 1) for each in Protection}
-    result = Audit(60, 3, tuple(Protection), {}, (AuditedAttack("an attack", False, outcomes),))
-    monkeypatch.setattr("fedcox.evaluation.audit.audit", lambda *_, **__: result)
-    assert fedcox(*words(files)).status == status
-
-
-@pytest.mark.parametrize(
-    ("proven", "sampled", "status", "told"),
-    [
-        (
-            0.8,
-            False,
-            0,
-            "epsilon 1 is claimed for all rounds together; an attack on 200 replies",
-        ),
-        (0.8, True, 0, "for one round and a patient who is known to be drawn"),
-        (7.0, False, 1, "proves at least 7. The claim is wrong."),
-        (math.inf, False, 1, "proves at least 50. The claim is wrong."),
-    ],
-)
-def test_a_claimed_epsilon_is_shown_beside_what_is_proven(
-    files: Files,
-    fedcox: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    proven: float,
-    sampled: bool,
-    status: int,
-    told: str,
-) -> None:
-    noise = NoiseAudit("clipped gradient", 1.0, 1e-5, proven, 1.0, 100, sampled)
-    outcomes = {Protection.NOISE: Outcome(0, 0, 0)}
-    result = Audit(
+def audit_of(recovered: Protection, proven: float = 0.0) -> Audit:
+    outcomes = {each: Outcome(int(each is recovered), 60, 1) for each in Protection}
+    measured = Measured(1.0, 0.0, proven)
+    member = MembershipAudit(measured, measured, 1e-5, 0.9, 11, 100)
+    return Audit(
+        "invented",
         60,
         3,
-        (Protection.NOISE,),
+        "log",
+        tuple(Protection),
         {},
-        (AuditedAttack("an attack", False, outcomes),),
-        (noise,),
+        (AuditedAttack(ATTACKS[0], outcomes),),
+        {Protection.MASKED_NOISE: member},
     )
-    monkeypatch.setattr("fedcox.evaluation.audit.audit", lambda *_, **__: result)
-    ended = fedcox(*words(files, "--out", files.folder / "audit"))
-    assert ended.status == status
-    assert told in " ".join(ended.out.split())
-    assert re.search(r"an attack\W+–", ended.out), "nobody was attacked"
-    record = json.loads((files.folder / "audit" / FILE).read_text(encoding="utf-8"))
-    (written,) = record["differential_privacy"]
-    assert written["lower_bound"] == (None if math.isinf(proven) else proven)
 
 
-def test_an_epsilon_that_was_not_attacked_is_said_to_be_so(
-    files: Files, fedcox: Run, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("recovered", "proven", "status"),
+    [
+        (Protection.MASKED_NOISE, 0.0, 1),
+        (Protection.NOISE, 0.0, 1),
+        (Protection.MASKED, 0.5, 0),
+        (Protection.EXACT, 0.5, 0),
+        (Protection.MASKED, 1.5, 1),
+    ],
+)
+def test_a_patient_found_under_noise_or_a_wrong_claim_is_status_1(
+    files: Files,
+    fedcox: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    recovered: Protection,
+    proven: float,
+    status: int,
 ) -> None:
-    outcomes = {Protection.NOISE: Outcome(0, 0, 0, "[questions] allowed")}
-    attacked = (AuditedAttack("an attack", False, outcomes),)
-    result = Audit(60, 3, (Protection.NOISE,), {}, attacked)
+    result = audit_of(recovered, proven)
     monkeypatch.setattr("fedcox.evaluation.audit.audit", lambda *_, **__: result)
-    assert "not audited, since nothing was sent under noise" in fedcox(*words(files)).out
+    ended = fedcox(*words(files))
+    assert ended.status == status
+    told = " ".join(ended.out.split())
+    assert "Epsilon 1 is claimed for secure sums and noise" in told
+    assert ("The claim is wrong." in told) == (proven > 1.0)
 
 
-def test_a_policy_of_a_stranger_is_refused(files: Files, fedcox: Run) -> None:
-    ended = fedcox(*words(files, "--policy", "east=default"))
+def test_a_center_that_the_study_cannot_read_is_an_error(files: Files, fedcox: Run) -> None:
+    files.data.write_text("hospital,days\nnorth,3\n", encoding="utf-8")
+    ended = fedcox(*words(files, "--out", files.folder / "audit"))
     assert ended.status == 2
-    assert "'east' is not among north, south, west" in ended.err
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_centers_own_policy_is_used(files: Files, fedcox: Run) -> None:
-    loose = files.folder / "loose.toml"
-    loose.write_text("[groups]\nbatch = 0\ninterval = 0\nlevel = 0\n", encoding="utf-8")
-    run = files.folder / "audit"
-    fedcox(*words(files, "--policy", loose, "--out", run))
-    record = json.loads((run / FILE).read_text(encoding="utf-8"))
-    (batches,) = [one for one in record["attacks"] if "batches of one" in one["name"]]
-    assert batches["outcomes"]["limits"]["refused"] != "[groups] batch"
+    assert not (files.folder / "audit").exists()
 
 
 def test_nothing_is_read_before_the_arguments_are_clear(files: Files, fedcox: Run) -> None:
@@ -178,15 +141,11 @@ def test_nothing_is_read_before_the_arguments_are_clear(files: Files, fedcox: Ru
     assert "--data FILE, or --center NAME=FILE" in ended.err
 
 
-@pytest.mark.parametrize("text", [STUDY, STUDY[: STUDY.index("[grid]")]])
-def test_a_study_with_exact_time_is_told_to_group_it(
-    files: Files, fedcox: Run, text: str
-) -> None:
-    files.study.write_text(text, encoding="utf-8")
-    before = files.listing()
-    ended = fedcox(*words(files, "--out", files.folder / "audit"))
-    assert ended.status == 2
-    told = " ".join(ended.err.split())
-    assert "written for grouped time" in told
-    assert 'name link = "cloglog" in [model] and a width in [grid]' in told
-    assert files.listing() == before
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("link", ["log", "cloglog", "logit"])
+def test_every_link_is_audited(files: Files, fedcox: Run, link: str) -> None:
+    files.study.write_text(STUDY + f'\n[model]\nlink = "{link}"\n', encoding="utf-8")
+    ended = fedcox(*words(files, "--json"))
+    assert ended.status == 0
+    (studies,) = [one for one in json.loads(ended.out)["attacks"] if "studies" in one["name"]]
+    assert studies["outcomes"]["exact sums"]["recovered"] == 5

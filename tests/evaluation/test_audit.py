@@ -7,30 +7,22 @@ import numpy as np
 import pytest
 
 from fedcox.analysis.study import Study
-from fedcox.analysis.study_tables import Grid, Model
-from fedcox.errors import RefusedError, SecureSumError
+from fedcox.analysis.study_tables import Grid
 from fedcox.evaluation.attacks.scene import Attack
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.audit import Audit, audit, rule_of
-from fedcox.evaluation.protection import Protection, left_out
+from fedcox.evaluation.audit import Audit, audit
+from fedcox.evaluation.protection import Protection, left_out, protected
 from fedcox.federation.center import Center
-from fedcox.privacy.policy import Policy
 from fedcox.survival.cohort import Cohort
-from tests.evaluation.attacks.invented_studies import (
-    categories,
-    heavy_tailed,
-    level_combinations,
-    sparse_tail,
-)
+from tests.evaluation.attacks import few_values
+from tests.evaluation.attacks.invented_studies import heavy_tailed, sparse_tail
 
+EXACT = (Protection.EXACT, Protection.MASKED)
 #: Studies that are easy to read without protection, each in its own way.
 HARD = {
     "sparse tail": sparse_tail(180, 5, seed=4, centers=3),
     "heavy-tailed covariates": heavy_tailed(300, 5, seed=1, centers=3),
-    "categories": categories(240, 6, seed=2, centers=3),
-    "many columns": sparse_tail(450, 30, seed=6, centers=3),
     "small centers": sparse_tail(130, 4, seed=7, centers=5),
-    "combinations of levels": level_combinations(500, seed=0, centers=3),
 }
 
 
@@ -38,7 +30,10 @@ def study(cohorts: Mapping[str, Cohort], link: str = "cloglog", **tables: object
     columns = next(iter(cohorts.values())).columns
     return Study(
         outcome={"time": "time", "event": "event"},
-        covariates=[f"x{number}" for number in range(columns)],
+        covariates={
+            f"x{number}": {"type": "number", "min": -100, "max": 100}
+            for number in range(columns)
+        },
         grid={"width": 0.05, "horizon": 4.0},
         model={"link": link},
         **tables,
@@ -50,9 +45,11 @@ def audited(
     *protections: Protection,
     link: str = "cloglog",
     attacks: Sequence[Attack] = ATTACKS,
+    **tables: object,
 ) -> Audit:
     centers = [Center(name, cohort) for name, cohort in cohorts.items()]
-    return audit(study(cohorts, link), centers, protections=protections, attacks=attacks)
+    plan = study(cohorts, link, **tables)
+    return audit(plan, centers, protections=protections, attacks=attacks, trials=20)
 
 
 def named(*names: str) -> list[Attack]:
@@ -60,45 +57,54 @@ def named(*names: str) -> list[Attack]:
 
 
 def found(result: Audit, protection: Protection) -> dict[str, int]:
-    return {attack.name: attack.outcomes[protection].recovered for attack in result.attacks}
+    return {each.attack.name: each.outcomes[protection].recovered for each in result.attacks}
 
 
-@pytest.mark.parametrize(
-    ("name", "link"),
-    [
-        ("sparse tail", "logit"),
-        ("sparse tail", "cloglog"),
-        ("heavy-tailed covariates", "logit"),
-        ("heavy-tailed covariates", "cloglog"),
-        ("categories", "cloglog"),
-        ("many columns", "cloglog"),
-        ("small centers", "cloglog"),
-        ("combinations of levels", "cloglog"),
-        ("combinations of levels", "logit"),
-    ],
-)
-def test_a_study_under_the_default_protection_gives_no_patient_away(
-    name: str, link: str
-) -> None:
-    result = audited(HARD[name], Protection.BOTH, link=link)
-    assert {
-        what: count for what, count in found(result, Protection.BOTH).items() if count
-    } == {}
+def test_without_protection_most_kinds_of_attack_find_somebody() -> None:
+    result = audited(HARD["sparse tail"], Protection.EXACT)
+    nobody = {name for name, count in found(result, Protection.EXACT).items() if not count}
+    # Numbers of many values, no batch, no small center, and no rare column.
+    assert nobody == {
+        "whole numbers behind sums",
+        "difference of two sets of centers",
+        "batches of the fit",
+        "solving a small center",
+        "products with a rare column",
+    }
 
 
-@pytest.mark.parametrize("method", ["newton", "lbfgs", "adam"])
-def test_whatever_the_solver_the_default_protection_gives_no_patient_away(method: str) -> None:
-    settings: dict[str, object] = {"method": method}
-    if method == "adam":
-        settings |= {"steps": 190, "learning_rate": 0.05}
-    centers = [Center(name, cohort) for name, cohort in HARD["sparse tail"].items()]
-    result = audit(
-        study(HARD["sparse tail"], solver=settings),
-        centers,
-        protections=[Protection.BOTH],
-        attacks=[attack for attack in ATTACKS if not attack.active],
-    )
-    assert result.recovered(Protection.BOTH) == 0
+def test_exact_time_is_attacked_as_it_is() -> None:
+    result = audited(HARD["sparse tail"], *EXACT, link="log")
+    for protection in EXACT:
+        counts = found(result, protection)
+        assert counts["difference of two studies"] == 5
+        assert counts["difference of two results"] == 5
+        assert counts["half-space probe"] >= 3
+        assert result.recovered(protection) >= 5
+
+
+def test_secure_sums_alone_do_not_stop_a_cheating_coordinator() -> None:
+    chosen = named("batches of one patient", "half-space probe")
+    result = audited(HARD["sparse tail"], Protection.MASKED, attacks=chosen)
+    counts = found(result, Protection.MASKED)
+    assert counts["batches of one patient"] >= 30
+    assert counts["half-space probe"] >= 3
+
+
+def test_the_difference_of_two_sets_of_centers_is_the_sums_of_one() -> None:
+    plan = few_values.study("sex", "stage", link="cloglog", width=90)
+    centers = few_values.centers_of(plan, few_values.patients(600, seed=5))
+    chosen = named("difference of two sets of centers")
+    result = audit(plan, centers, protections=[Protection.MASKED], attacks=chosen)
+    assert result.recovered(Protection.MASKED) > 0.99 * 600
+
+
+def test_of_three_centers_no_secure_sum_of_two_is_asked() -> None:
+    plan = few_values.study("sex", link="cloglog", width=90)
+    centers = few_values.centers_of(plan, few_values.patients(300, seed=5, centers=3))
+    chosen = named("difference of two sets of centers")
+    result = audit(plan, centers, protections=[Protection.MASKED], attacks=chosen)
+    assert result.attacks[0].outcomes[Protection.MASKED].attacked == 0
 
 
 def with_sparse_column(cohorts: Mapping[str, Cohort]) -> dict[str, Cohort]:
@@ -112,116 +118,73 @@ def with_sparse_column(cohorts: Mapping[str, Cohort]) -> dict[str, Cohort]:
     return sparse
 
 
-def test_a_rare_column_gives_a_patient_away_to_who_only_reads_unless_limits_are_set() -> None:
-    attack = named("products with a rare column")
+def test_a_rare_column_gives_a_patient_away_to_who_only_reads() -> None:
+    chosen = named("products with a rare column")
+    result = audited(with_sparse_column(HARD["sparse tail"]), *EXACT, attacks=chosen)
+    for protection in EXACT:
+        assert found(result, protection)[chosen[0].name] == 1
+
+
+def test_under_noise_nobody_is_found_and_exact_questions_are_not_answered() -> None:
+    result = audited(HARD["sparse tail"], Protection.NOISE, link="log")
+    assert result.protections == (Protection.NOISE,)
+    assert result.recovered_under_noise == 0
+    assert result.claims_stand
+    for each in result.attacks:
+        outcome = each.outcomes[Protection.NOISE]
+        refused = each.attack.active and outcome.attacked
+        assert outcome.ended == ("refused: exact_sums = false" if refused else None)
+    assert result.membership[Protection.NOISE].sums > 3
+
+
+def test_a_study_of_its_own_noise_is_audited_with_that() -> None:
+    noise = {"epsilon": 2.0, "patients": 180}
     result = audited(
-        with_sparse_column(HARD["sparse tail"]),
-        *(Protection.NONE, Protection.SECURE_SUMS, Protection.LIMITS, Protection.BOTH),
-        attacks=attack,
+        HARD["sparse tail"], Protection.NOISE, link="log", attacks=[], privacy={"noise": noise}
     )
-    assert found(result, Protection.NONE)[attack[0].name] == 1
-    assert found(result, Protection.SECURE_SUMS)[attack[0].name] == 1
-    assert found(result, Protection.LIMITS)[attack[0].name] == 0
-    assert result.attacks[0].outcomes[Protection.BOTH].refused == "[groups] level"
+    claimed = result.membership[Protection.NOISE].coordinator.claimed
+    assert claimed == pytest.approx(2.0, rel=1e-3)
 
 
-def test_without_protection_every_kind_of_attack_finds_somebody() -> None:
-    result = audited(HARD["sparse tail"], Protection.NONE)
-    counts = found(result, Protection.NONE)
-    nobody = {name for name, count in counts.items() if not count}
-    # This study asks for no batch, no center of it is small, and no column rare or of levels.
-    assert nobody == {
-        "batches of the fit",
-        "solving for a small center",
-        "products with a rare column",
-        "combinations of levels",
-    }
-    assert counts["risk-set sums, as WebDISCO sends them"] > 0.6 * result.patients
-
-
-def test_secure_sums_alone_stop_neither_the_tail_nor_a_cheating_coordinator() -> None:
-    chosen = named("peeling the tail of the fit", "batches of one patient")
-    result = audited(HARD["sparse tail"], Protection.SECURE_SUMS, attacks=chosen)
-    counts = found(result, Protection.SECURE_SUMS)
-    assert counts["peeling the tail of the fit"] >= 1
-    assert counts["batches of one patient"] >= 30
-
-
-def test_what_no_study_asks_next_is_refused_for_that() -> None:
-    active = [attack for attack in ATTACKS if attack.active]
-    result = audited(HARD["combinations of levels"], Protection.BOTH, attacks=active)
-    refused = {each.name: each.outcomes[Protection.BOTH].refused for each in result.attacks}
-    # More patients than batches that may be asked for: that attack does not begin.
-    assert refused.pop("overlapping batches") is None
-    assert set(refused.values()) == {"[questions] study"}
-
-
-def test_who_is_alone_with_their_levels_is_found_where_one_protection_is_missing() -> None:
-    chosen, both = named("combinations of levels"), (Protection.NONE, Protection.SECURE_SUMS)
-    result = audited(HARD["combinations of levels"], *both, attacks=chosen)
-    assert result.recovered(Protection.NONE) >= 5
-    assert result.recovered(Protection.SECURE_SUMS) >= 2
-
-
-def test_the_default_limits_name_the_rule_by_which_they_refuse() -> None:
-    chosen = named(
-        "peeling the tail of the fit",
-        "batches of one patient",
-        "risk-set sums, as WebDISCO sends them",
-    )
-    result = audited(HARD["sparse tail"], Protection.LIMITS, attacks=chosen)
-    refused = {each.name: each.outcomes[Protection.LIMITS].refused for each in result.attacks}
-    assert refused["batches of one patient"] == "[questions] allowed"
-    assert refused["peeling the tail of the fit"] == "[groups] interval"
-    assert refused["risk-set sums, as WebDISCO sends them"] == "[questions] allowed"
-
-
-def test_a_policy_without_limits_protects_nobody() -> None:
-    cohorts = HARD["sparse tail"]
-    centers = [Center(name, cohort) for name, cohort in cohorts.items()]
-    policies = {name: Policy.without_limits() for name in cohorts}
-    chosen = named("peeling the tail of the fit", "batches of one patient")
-    result = audit(
-        study(cohorts), centers, policies, protections=[Protection.LIMITS], attacks=chosen
-    )
-    counts = found(result, Protection.LIMITS)
-    assert counts["batches of one patient"] >= 30
-    assert counts["peeling the tail of the fit"] >= 1
+def test_a_study_without_a_word_on_noise_gets_the_usual_noise() -> None:
+    plan = study(HARD["sparse tail"], "log")
+    meant = protected(plan, Protection.MASKED_NOISE, 180)
+    assert meant.privacy.secure_sums
+    assert meant.privacy.noise.price == 0.05  # type: ignore[union-attr]
+    assert protected(plan, Protection.MASKED, 180).privacy.noise == "none"
 
 
 def test_what_a_study_cannot_have_is_left_out_with_the_reason() -> None:
     cohorts = sparse_tail(60, 3, seed=0, centers=2)
     centers = [Center(name, cohort) for name, cohort in cohorts.items()]
     result = audit(study(cohorts), centers, attacks=ATTACKS[:1])
-    assert result.protections == (Protection.NONE, Protection.LIMITS)
-    assert "3 centers" in result.left_out[Protection.BOTH]
-    assert "grouped time" in result.left_out[Protection.NOISE]
-    assert result.recovered(Protection.BOTH) == 0
+    assert result.protections == (Protection.EXACT,)
+    assert "3 centers" in result.left_out[Protection.MASKED]
+    assert '"cloglog" is not fitted under noise' in result.left_out[Protection.NOISE]
+    assert result.recovered(Protection.MASKED) == 0
+
+
+def test_a_price_that_no_noise_has_is_left_out_with_the_reason() -> None:
+    cohorts = sparse_tail(30, 3, seed=0, centers=3)
+    result = audited(cohorts, Protection.NOISE, link="log", attacks=[])
+    assert result.protections == ()
+    assert "price" in result.left_out[Protection.NOISE]
 
 
 def test_with_every_event_time_there_are_no_secure_sums() -> None:
-    grouped = study(sparse_tail(60, 3, seed=0))
-    timed = grouped.model_copy(update={"grid": Grid(times="events")})
-    assert "every event time" in left_out(timed, 3)[Protection.BOTH]
-    exact = grouped.model_copy(update={"grid": Grid(), "model": Model(link="log")})
-    for each in (grouped, exact):
-        assert Protection.BOTH not in left_out(each, 3)
+    timed = study(HARD["sparse tail"]).model_copy(update={"grid": Grid(times="events")})
+    assert Protection.MASKED in left_out(timed, 3)
+    assert Protection.MASKED not in left_out(study(HARD["sparse tail"]), 3)
 
 
 def test_the_record_holds_counts_and_names_alone() -> None:
-    chosen = named("batches of one patient", "a finer grid")
-    result = audited(HARD["small centers"], Protection.NONE, attacks=chosen)
+    chosen = named("batches of one patient", "half-space probe")
+    result = audited(HARD["small centers"], Protection.EXACT, attacks=chosen)
     record = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert record["patients"] == 130
     assert len(record["attacks"]) == 2
     for attack in record["attacks"]:
         for outcome in attack["outcomes"].values():
-            assert set(outcome) == {"recovered", "attacked", "claimed", "refused"}
+            assert set(outcome) == {"recovered", "attacked", "claimed", "by_chance", "ended"}
             assert isinstance(outcome["recovered"], int)
             assert 0 <= outcome["recovered"] <= outcome["claimed"]
-
-
-def test_a_rule_is_named_without_what_was_found() -> None:
-    fault = "[groups] interval: the smallest has 3 patients; at least 5 are needed."
-    assert rule_of(RefusedError("No.", [fault])) == "[groups] interval"
-    assert rule_of(SecureSumError("No sum. Try again.", [])) == "No sum"

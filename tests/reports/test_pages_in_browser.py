@@ -12,6 +12,7 @@ import pytest
 from fedcox.analysis.study_plan import plan
 from fedcox.evaluation.reproduction import Claim
 from fedcox.reports.appendix_page import appendix_html
+from fedcox.reports.audit_page import audit_html
 from fedcox.reports.communication_page import communication_html
 from fedcox.reports.compression_page import compression_html
 from fedcox.reports.evaluation_page import evaluation_html
@@ -21,6 +22,7 @@ from tests import evaluation_examples as examples
 from tests.analysis.test_study_plan import study as planned_study
 from tests.evaluation.test_paper_privacy import example as privacy_example
 from tests.reports.browser import CHROMIUM, DESK, PHONE, brightness, browse, measure
+from tests.reports.test_audit_page import example as audit_example
 from tests.reports.test_compression_page import example as compression_example
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
@@ -42,6 +44,7 @@ def pages() -> dict[str, str]:
         "appendix": appendix_html(examples.appendix(), command="fedcox"),
         "compression": compression_html(compression_example(), command="fedcox"),
         "privacy": privacy_html(privacy_example(), command="fedcox"),
+        "audit": audit_html(audit_example()),
         "plan": plan_html(plan(planned_study(), patients=1500, events=700, shares=[0.5, 0.1])),
     }
 

@@ -147,7 +147,9 @@ def test_sums_of_products_are_those_of_a_weighted_design_matrix() -> None:
 def test_event_moments_are_the_sums_of_those_with_the_event_in_each_piece() -> None:
     rng = np.random.default_rng(0)
     x, passed = rng.normal(size=(50, COLUMNS)), rng.integers(0, PIECES + 1, 50)
-    placed = TimeAtRisk(passed, (passed < 3) & (rng.random(50) < 0.7), np.where(passed < PIECES, 0.5, 0.0))
+    placed = TimeAtRisk(
+        passed, (passed < 3) & (rng.random(50) < 0.7), np.where(passed < PIECES, 0.5, 0.0)
+    )
     found = event_rows(x, placed, PIECES, FAR).sum(axis=0).reshape(PIECES, COLUMNS)
     for piece in range(PIECES):
         due = x[placed.event & (passed == piece)].sum(axis=0)

@@ -1,4 +1,4 @@
-"""`fedcox audit`: how many patients whoever runs a study could read off the replies."""
+"""`fedcox audit`: who could read patients out of a study, tried with every attack there is."""
 
 from __future__ import annotations
 
@@ -17,23 +17,12 @@ from fedcox.cli.patient_files import (
     given_files,
 )
 from fedcox.cli.progress import progress_bar
+from fedcox.cli.say import say
 
 if TYPE_CHECKING:
     from fedcox.evaluation.audit import Audit
 
-FILE = "audit.json"
-NO_PROOF = (
-    "Zero means: not by these attacks. It is not a proof; only differential privacy gives one."
-)
-
-CenterPolicies = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[NAME=]FILE",
-        help="A center's own limits (policy.toml), or those of all centers; repeat. "
-        "The default limits stand for centers without one.",
-    ),
-]
+FILES = ("audit.json", "audit.html")
 
 
 def audit(
@@ -41,54 +30,60 @@ def audit(
     data: DataFile = None,
     center_column: CenterColumn = None,
     center: CenterFiles = None,
-    policy: CenterPolicies = None,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, help="How long each attack may take.")
+    ] = 60.0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="RUN", help="A folder to write audit.json into."),
+        typer.Option(
+            "--out", metavar="RUN", help="A folder to write audit.json and audit.html into."
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an audit that is there already.")
     ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Attack a study's own messages, and count the patients who are recovered.
 
-    Runs the study on these files under each protection - none, the hospitals'
-    limits, secure sums, both, and differential privacy if the study has it -
-    and plays a coordinator who reads every message, and one who cheats. A
-    patient is recovered if every covariate is found to within a hundredth of
-    its spread. Shows counts, never a patient's value; nothing leaves this
-    machine.
+    Runs the study on these files under each protection - exact sums, exact secure
+    sums, noise at each hospital, secure sums and noise - and plays a coordinator who
+    reads every message, one who cheats, other hospitals, and a reader of the results.
+    Of noise, a guess whether one patient took part proves a least epsilon. Shows
+    counts, never a patient's value; nothing leaves this machine.
 
-    Exit status 1 if anybody is recovered under both limits and secure sums, or
-    if replies hold less noise than the claimed epsilon needs.
+    A study without a word on noise is audited with the usual noise: a price of 5 %.
+
+    Exit status 1 if anybody is recovered under noise, or if a claimed epsilon is wrong.
 
     fedcox audit study.toml --data all.csv --center-column hospital
 
     fedcox audit study.toml --center A=a.csv --center B=b.csv --center C=c.csv
-    --policy B=b_policy.toml --out run
+    --out run
     """
     from fedcox.analysis.atomic_folder import check_folder
-    from fedcox.analysis.center_policies import policies_by_center
     from fedcox.analysis.study import Study
-    from fedcox.cli.fit import given_policies, read_shown
+    from fedcox.cli.fit import read_shown
     from fedcox.evaluation.audit import audit as run
-    from fedcox.evaluation.protection import Protection
 
     files = given_files(data, center_column, center or [])
     if out is not None:
         check_folder(
-            out, overwrite=overwrite, is_ours=lambda path: path.name == FILE, what="audit"
+            out, overwrite=overwrite, is_ours=lambda path: path.name in FILES, what="audit"
         )
-    limits = given_policies(policy or [])
     plan = Study.read(study)
     centers = read_shown(plan, files, center_column).centers
-    policies = policies_by_center(limits, [center.name for center in centers])
     with _watching() as watch:
-        found = run(plan, centers, policies, watch=watch)
+        found = run(plan, centers, seconds=seconds, watch=watch)
     if out is not None:
         _write(found, out)
-    _show(found)
-    if found.recovered(Protection.BOTH) or not found.claims_stand:
+    if json:
+        say(_json(found))
+    else:
+        _show(found)
+        if out is not None:
+            say(f"The page to read: {out / 'audit.html'}")
+    if found.recovered_under_noise or not found.claims_stand:
         raise typer.Exit(1)
 
 
@@ -103,30 +98,43 @@ def _watching() -> Iterator[Callable[[str], None]]:
         yield lambda told: progress.update(task, description=told)
 
 
-def _write(found: Audit, folder: Path) -> None:
+def _json(found: Audit) -> str:
     import json
 
+    return json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _write(found: Audit, folder: Path) -> None:
     from fedcox.analysis.atomic_file import write_atomically
     from fedcox.analysis.atomic_folder import whole_folder
+    from fedcox.reports.audit_page import write_audit_page
 
     with whole_folder(folder) as part:
-        text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False)
-        write_atomically(part / FILE, text + "\n")
+        write_atomically(part / "audit.json", _json(found) + "\n")
+        write_audit_page(part / "audit.html", found)
 
 
 def _show(found: Audit) -> None:
-    from rich.markup import escape
+    from rich.text import Text
 
     from fedcox.cli.terminal import Terminal
-    from fedcox.evaluation.protection import Protection
-    from fedcox.reports.audit_table import audit_table, noise_line
+    from fedcox.reports.audit_table import attack_table, attacker_table
+    from fedcox.reports.audit_words import (
+        NO_PROOF,
+        claim_line,
+        claims,
+        headline,
+        not_tried,
+        weak_promise,
+    )
 
-    console = Terminal()
-    console.print(audit_table(found))
-    console.print(f"Of {found.patients:,} patients in {found.centers} centers. {NO_PROOF}")
-    for protection, reason in found.left_out.items():
-        console.print(f"Not tried: {protection.value}, since {escape(reason)}.")
-    if Protection.NOISE in found.protections and not found.noise:
-        console.print("Differential privacy: not audited, since nothing was sent under noise.")
-    for noise in found.noise:
-        console.print(noise_line(noise))
+    console = Terminal(highlight=False)
+    console.print(attacker_table(found))
+    console.print(attack_table(found))
+    console.print(Text(f"{headline(found)} {NO_PROOF}"))
+    for claim in claims(found):
+        console.print(Text(claim_line(claim), "" if claim.stands else "bold red"))
+    if found.membership and weak_promise(found):
+        console.print(Text(weak_promise(found)))
+    for line in not_tried(found):
+        console.print(Text.assemble(("Not tried. ", "bold"), line))

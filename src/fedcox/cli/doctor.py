@@ -17,6 +17,7 @@ _EXTRAS = {
     "slides": ("openslide-python", "openslide-bin", "h5py", "pillow"),
     "onnx": ("onnxruntime",),
     "experiments": ("xgboost", "openpyxl"),
+    "audit": ("python-flint",),
 }
 
 

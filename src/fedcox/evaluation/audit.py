@@ -1,103 +1,127 @@
-"""How many patients of a study its coordinator could recover, under each protection.
+"""How many patients of a study could be read out of it, by whom, under each protection.
 
-Every attack runs against the very messages that the study would send, and against centers that
-are asked what no honest study asks. Zero recovered is what these attacks reach; it is no proof.
+Every attack runs against the very messages that the study would send, against what it would
+publish, and against centers that are asked what no honest study asks. Zero recovered is what
+these attacks reach; it is no proof. Of noise there is a claim, epsilon, and what an attack that
+knows all patients but one has measured of it (`membership.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
-from fedcox.analysis.agreement import agree
-from fedcox.analysis.fit import estimate
+from fedcox.analysis.fit import estimate, fit
+from fedcox.analysis.fitted import FittedStudy
+from fedcox.analysis.noised_fit import fit_noised, noise_of
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
 from fedcox.evaluation.attacks.candidate import Candidate, Patients, matches
-from fedcox.evaluation.attacks.half_space import Reach
 from fedcox.evaluation.attacks.looks import LifeTable
-from fedcox.evaluation.attacks.observer import ALL_CENTERS, Exchange, Observer, Recorder
+from fedcox.evaluation.attacks.observer import ALL_CENTERS, Observer, Recorder
 from fedcox.evaluation.attacks.scene import Attack, Scene
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.noise_audit import NoiseAudit
-from fedcox.evaluation.protection import Protection, begin, left_out, masked, protected
+from fedcox.evaluation.membership import TRIALS, MembershipAudit, audit_membership
+from fedcox.evaluation.protection import Protection, begin, left_out, protected
 from fedcox.federation.center import Center
+from fedcox.federation.queries.bounded_sums import AbstractBoundedSum
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
-from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.privacy.policy import Policy
-from fedcox.survival.link import LINKS
-from fedcox.survival.time_grid import TimeGrid
 
-#: A center whose patients are spread wider than the others' may count β as longer than it is.
-_MARGIN = 0.8
+#: How long an attack may take.
+SECONDS = 60.0
+#: Fewer claims are not dealt out anew.
+_FEWEST_DEALT = 100
+#: What a hospital says to a question without noise, by its policy.
+_ONLY_NOISED = "refused: exact_sums = false"
+
+Watch = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What one attack reached: of `attacked` patients, so many were recovered exactly.
 
-    `claimed` counts what the attacker took for patients. `refused` is the first rule by which
-    a center or the study stopped the attack, None if nothing did.
+    `claimed` counts what the attacker took for patients. `by_chance` is how many would be right
+    if the same outcomes were dealt out to the same covariates anew; None where nothing is
+    claimed of outcomes. `ended` is the rule or the time limit that ended the attack, if any.
     """
 
     recovered: int
     attacked: int
     claimed: int
-    refused: str | None = None
+    by_chance: int | None = None
+    ended: str | None = None
 
 
 @dataclass(frozen=True)
 class AuditedAttack:
     """One attack under every protection."""
 
-    name: str
-    active: bool
+    attack: Attack
     outcomes: Mapping[Protection, Outcome]
 
     def to_dict(self) -> dict[str, Any]:
         outcomes = {each.value: asdict(outcome) for each, outcome in self.outcomes.items()}
-        return {"name": self.name, "active": self.active, "outcomes": outcomes}
+        own = self.attack
+        return {
+            "name": own.name,
+            "how": own.how,
+            "by": own.by.value,
+            "active": own.active,
+            "outcomes": outcomes,
+        }
 
 
 @dataclass(frozen=True)
 class Audit:
     """The whole table, and how large the study is."""
 
+    study: str
     patients: int
     centers: int
+    link: str
     protections: tuple[Protection, ...]
     left_out: Mapping[Protection, str]  # with the reason
     attacks: tuple[AuditedAttack, ...]
-    noise: tuple[NoiseAudit, ...] = ()  # what is claimed of noised replies, and proven
+    membership: Mapping[Protection, MembershipAudit]
+    seconds: float = SECONDS
 
     @property
     def claims_stand(self) -> bool:
         """Whether no claimed epsilon was shown to be wrong."""
-        return all(found.consistent for found in self.noise)
+        return all(found.consistent for found in self.membership.values())
 
     def recovered(self, protection: Protection) -> int:
         """The most patients that any one attack recovered; zero where it was not tried."""
-        if protection not in self.protections:
-            return 0
-        return max(attack.outcomes[protection].recovered for attack in self.attacks)
+        found = (each.outcomes.get(protection) for each in self.attacks)
+        return max((outcome.recovered for outcome in found if outcome is not None), default=0)
+
+    @property
+    def recovered_under_noise(self) -> int:
+        """The most patients that any one attack recovered where there is noise."""
+        return max(self.recovered(each) for each in Protection if each.noised)
 
     def to_dict(self) -> dict[str, Any]:
         """Counts alone, as `audit.json` has them."""
         return {
+            "study": self.study,
             "patients": self.patients,
             "centers": self.centers,
+            "link": self.link,
             "protections": [protection.value for protection in self.protections],
             "not_tried": {each.value: reason for each, reason in self.left_out.items()},
+            "seconds_per_attack": self.seconds,
             "attacks": [attack.to_dict() for attack in self.attacks],
-            "differential_privacy": [_finite(asdict(found)) for found in self.noise],
+            "membership": {
+                each.value: _finite(asdict(found)) for each, found in self.membership.items()
+            },
         }
 
 
@@ -106,160 +130,154 @@ def _finite(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if value == math.inf else value for name, value in record.items()}
 
 
-Watch = Callable[[str], None]
-
-
 def audit(
     study: Study,
     centers: Sequence[Center],
-    policies: Mapping[str, Policy] | None = None,
     *,
     protections: Sequence[Protection] = tuple(Protection),
     attacks: Sequence[Attack] = ATTACKS,
+    seconds: float = SECONDS,
+    trials: int = TRIALS,
     watch: Watch = lambda told: None,
 ) -> Audit:
     """Run `attacks` under those of `protections` that the study can have.
 
-    `policies` are the centers' own; the default limits stand for those without one. Secure
-    sums need three centers.
+    An attack has so many `seconds`. `trials` is how often the membership of a patient is
+    guessed with it, and without.
     """
-    _check_grouped(study)
-    given = {center.name: (policies or {}).get(center.name, Policy()) for center in centers}
-    found: dict[str, dict[Protection, Outcome]] = {attack.name: {} for attack in attacks}
+    patients = sum(center.cohort.patients for center in centers)
+    ordered = InProcess(centers).centers
     without = left_out(study, len(centers))
-    tried = tuple(each for each in protections if each not in without)
-    for protection in tried:
+    found: dict[str, dict[Protection, Outcome]] = {attack.name: {} for attack in attacks}
+    membership = {}
+    for protection in protections:
+        if protection in without:
+            continue
         watch(f"{protection.value}: the fit")
-        scene, stopped = _scene(study, centers, given, protection)
-        truth = Patients.of([center.cohort for center in centers], scene.setting)
+        meant = protected(study, protection, patients)
+        try:
+            scene = _scene(meant, ordered, protection, seconds)
+        except InputError as error:
+            without[protection] = " ".join([error.subject, *error.faults])
+            continue
+        truth = Patients.of([center.cohort for center in ordered], scene.setting)
         for attack in attacks:
             watch(f"{protection.value}: {attack.name}")
-            found[attack.name][protection] = _outcome(attack, scene, truth, stopped)
+            found[attack.name][protection] = _outcome(attack, scene, truth)
+        if protection.noised:
+            watch(f"{protection.value}: membership")
+            membership[protection] = _membership(scene, ordered, trials)
     return Audit(
-        sum(center.cohort.patients for center in centers),
+        study.name,
+        patients,
         len(centers),
-        tried,
+        study.model.link,
+        tuple(each for each in protections if each not in without),
         {each: reason for each, reason in without.items() if each in protections},
-        tuple(
-            AuditedAttack(attack.name, attack.active, found[attack.name]) for attack in attacks
-        ),
+        tuple(AuditedAttack(attack, found[attack.name]) for attack in attacks),
+        membership,
+        seconds,
     )
 
 
-def _check_grouped(study: Study) -> None:
-    link = study.model.link
-    if study.privacy.noised:
-        raise InputError(
-            "The attacks are written for grouped time, noise with intervals for exact time.",
-            ["Leave [privacy.noise] out, and name a grouped link, to audit the patients."],
-        )
-    if not LINKS[link].grouped:
-        raise InputError(
-            f'The attacks are written for grouped time, and this study has link = "{link}".',
-            [
-                'To audit its patients and policies, name link = "cloglog" in [model] and a '
-                "width in [grid], such as 30: time is grouped then, and what is sent by "
-                "interval can be attacked."
-            ],
-        )
-
-
-def _outcome(attack: Attack, scene: Scene, truth: Patients, stopped: str | None) -> Outcome:
+def _outcome(attack: Attack, scene: Scene, truth: Patients) -> Outcome:
+    aims = attack.aims_at(scene)
+    if not aims:
+        return Outcome(0, 0, 0)
+    if attack.active and scene.noised:
+        return Outcome(0, aims, 0, None, _ONLY_NOISED)
     claims: list[Candidate] = []
-    refused = None if attack.active else stopped
+    ended = None
     try:
-        for claim in attack.run(scene):
-            claims.append(claim)  # one by one: what was found before a refusal counts
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a study without a patient has its own notices
+            for claim in attack.run(scene):
+                claims.append(claim)  # one by one: what was found before the end counts
     except InputError as error:
-        refused = rule_of(error)
+        ended = error.subject.rstrip(".")
     found = int(matches(claims, truth).size)
-    return Outcome(found, attack.aims_at(scene), len(claims), refused)
+    return Outcome(found, aims, len(claims), _by_chance(claims, truth, scene), ended)
+
+
+def _by_chance(claims: Sequence[Candidate], truth: Patients, scene: Scene) -> int | None:
+    """How many claims would be right with their outcomes in another order."""
+    told = [claim for claim in claims if claim.intervals is not None]
+    if len(told) < _FEWEST_DEALT:
+        return None
+    order = scene.rng().permutation(len(told))
+    dealt = [
+        Candidate(claim.covariates, told[other].intervals, told[other].event)
+        for claim, other in zip(told, order.tolist(), strict=True)
+    ]
+    return int(matches(dealt, truth).size)
 
 
 def _scene(
-    study: Study,
-    centers: Sequence[Center],
-    policies: Mapping[str, Policy],
-    protection: Protection,
-) -> tuple[Scene, str | None]:
-    """Run the fit under a protection; its messages, and what stopped it, if anything."""
-    meant = protected(study, protection)
+    study: Study, centers: Sequence[Center], protection: Protection, seconds: float
+) -> Scene:
+    """Run the fit under a protection, and keep its messages."""
 
-    def anew() -> Federation:
-        return begin(study, centers, policies, protection)
+    def anew(*, patient: int | None = None, center: str | None = None) -> Observer:
+        chosen = [own for own in _without(centers, patient) if own.name != center]
+        return Observer(begin(study, chosen, protection))
 
-    exchanges, settings, stopped = _conducted(meant, anew)
-    # Who is refused before a grid is agreed on may take one that was agreed on elsewhere.
-    setting = settings[-1] if settings else _agreed_without_protection(study, centers)
-    scene = Scene(
-        exchanges,
+    def release(patient: int | None) -> FittedStudy:
+        return fit(study, InProcess(_without(centers, patient)))
+
+    recorder = Recorder(begin(study, centers, protection))
+    if protection.noised:
+        fit_noised(study, recorder)
+    else:
+        estimate(replace(Plan.of(study), few_pieces=True), recorder)
+    setting = recorder.settings[-1]
+    return Scene(
+        study,
+        recorder.exchanges,
         setting,
-        _life_tables(centers, setting, apart=not masked(study, protection)),
-        lambda: Observer(anew()),
-        _reach(policies.values()) if protection.limited else Reach(),
-        _own_grid(meant, centers),
-    )
-    return scene, stopped
-
-
-def _conducted(
-    study: Study, anew: Callable[[], Federation]
-) -> tuple[list[Exchange], list[Setting], str | None]:
-    try:
-        recorder = Recorder(anew())
-    except InputError as error:
-        return [], [], rule_of(error)
-    try:
-        estimate(Plan.of(study), recorder)
-    except InputError as error:
-        return recorder.exchanges, recorder.settings, rule_of(error)
-    return recorder.exchanges, recorder.settings, None
-
-
-def _reach(policies: Iterable[Policy]) -> Reach:
-    """What every policy lets parameters do; a coordinator knows them."""
-    limits, open_ended = [policy.parameters for policy in policies], Reach()
-    return Reach(
-        alpha=min([open_ended.alpha, *(limit.alpha for limit in limits)]),
-        beta=min([open_ended.beta, *(_MARGIN * limit.beta for limit in limits)]),
-        alpha_step=min(limit.alpha_step for limit in limits),
-        beta_step=min(limit.beta_step for limit in limits),
-        rounds=min(limit.rounds for limit in limits),
+        _life_tables(centers, setting, apart=not protection.masked),
+        anew,
+        release,
+        tuple(center.name for center in centers),
+        protection.masked,
+        protection.noised,
+        seconds,
     )
 
 
-def _agreed_without_protection(study: Study, centers: Sequence[Center]) -> Setting:
-    plan = Plan.of(protected(study, Protection.NONE))
-    federation = InProcess([replace(center, gate=None) for center in centers])
-    return agree(plan, federation).setting
+def _without(centers: Sequence[Center], patient: int | None) -> list[Center]:
+    """The centers, one of them without the patient with this number."""
+    return [
+        center
+        if patient is None or patient not in center.cohort.number
+        else replace(center, cohort=center.cohort.take(center.cohort.number != patient))
+        for center in centers
+    ]
 
 
-def _own_grid(study: Study, centers: Sequence[Center]) -> TimeGrid:
-    """The study's grid with no interval joined, up to its horizon or the longest follow-up."""
-    times = [center.cohort.time for center in centers]
-    if study.grid.width is None:
-        events = [center.cohort.event for center in centers]
-        return TimeGrid.at_events(np.concatenate(times)[np.concatenate(events)])
-    longest = max(float(time.max(initial=0.0)) for time in times)
-    return TimeGrid.regular(study.grid.width, study.grid.horizon or longest)
+def _membership(scene: Scene, centers: Sequence[Center], trials: int) -> MembershipAudit:
+    """Attack the noise of all questions that the fit asked."""
+    questions = [
+        exchange.query
+        for exchange in scene.exchanges
+        if isinstance(exchange.query, AbstractBoundedSum)
+    ]
+    return audit_membership(
+        questions,
+        centers[0].cohort,
+        scene.study.schema,
+        masked=scene.masked,
+        delta=noise_of(scene.study).delta,
+        trials=trials,
+        seconds=scene.seconds,
+    )
 
 
 def _life_tables(
     centers: Sequence[Center], setting: Setting, *, apart: bool
 ) -> dict[str, LifeTable]:
-    """The life tables of every source, which every fit begins with."""
+    """The life tables of every source, which every exact fit begins with."""
     query = IntervalCounts(setting.grid, setting.reading)
-    counts = {
-        center.name: query.answer(center.cohort)
-        for center in sorted(centers, key=lambda center: center.name)
-    }
+    counts = {center.name: query.answer(center.cohort) for center in centers}
     if not apart:
         counts = {ALL_CENTERS: reduce(Counts.__add__, counts.values())}
     return {name: LifeTable.of(own, setting) for name, own in counts.items()}
-
-
-def rule_of(error: InputError) -> str:
-    """The first rule that an error names, without the counts that follow it."""
-    told = error.faults[0] if error.faults else error.subject
-    rule, colon, _ = told.partition(":")
-    return rule if colon and rule.startswith("[") else told.partition(". ")[0].rstrip(".")

@@ -278,7 +278,7 @@ class PrivateNewton:
         sums, noise = self.ask(federation, NoisedEventMoments(setting, cap, release))
         means = sums.reshape(table.events.size, setting.columns) / table.events[:, None]
         means = smooth(means @ whitening.T, table.events, noise * whitening)
-        means = np.linalg.solve(whitening, means.T).T
+        means = np.asarray(np.linalg.solve(whitening, means.T).T, dtype=np.float64)
         total = float(table.events.sum())
         return ScoreMetric(table.events, means, whitening / math.sqrt(total))
 

@@ -65,24 +65,30 @@ def matches(
 ) -> IntArray:
     """The patients who are recovered: every covariate within `tolerance`, outcome right.
 
-    A claim uses up the patient it describes, so saying the same twice counts once.
+    A claim uses up the patient it describes, so saying the same twice counts once. Claims that
+    say less come last.
     """
-    tree = KDTree(patients.covariates) if patients.covariates.size else None
-    free = np.ones(patients.number, dtype=np.bool_)
-    found = []
-    for candidate in candidates:
-        if tree is None or not np.isfinite(candidate.covariates).all():
-            continue
-        near = np.array(
-            tree.query_ball_point(candidate.covariates, tolerance, p=np.inf), dtype=np.int64
-        )
-        near = near[free[near] & _fits(candidate, patients, near)]
-        if near.size:
-            away = np.abs(patients.covariates[near] - candidate.covariates).max(axis=1)
-            nearest = int(near[np.argmin(away)])
-            free[nearest] = False
-            found.append(nearest)
-    return np.array(found, dtype=np.int64)
+    alike: dict[tuple[bytes, int | None, bool | None], list[Candidate]] = {}
+    for candidate in sorted(candidates, key=_unsure):
+        if np.isfinite(candidate.covariates).all():
+            said = candidate.covariates.tobytes(), candidate.intervals, candidate.event
+            alike.setdefault(said, []).append(candidate)
+    if not patients.covariates.size:
+        return np.empty(0, dtype=np.int64)
+    tree, free = KDTree(patients.covariates), np.ones(patients.number, dtype=np.bool_)
+    for claims in alike.values():
+        claim = claims[0]
+        ball = tree.query_ball_point(claim.covariates, tolerance, p=np.inf)
+        near = np.array(ball, dtype=np.int64)
+        near = near[free[near] & _fits(claim, patients, near)]
+        away = np.abs(patients.covariates[near] - claim.covariates).max(axis=1)
+        free[near[np.argsort(away, kind="stable")][: len(claims)]] = False
+    return np.flatnonzero(~free)
+
+
+def _unsure(candidate: Candidate) -> int:
+    """How much of the outcome a claim leaves open."""
+    return (candidate.intervals is None) + (candidate.event is None)
 
 
 def _fits(candidate: Candidate, patients: Patients, near: IntArray) -> BoolArray:

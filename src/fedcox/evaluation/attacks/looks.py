@@ -103,7 +103,7 @@ def _whole(exchange: Exchange, setting: Setting) -> bool:
 
 def _looks(asked: Sequence[Exchange], name: str) -> Looks:
     points = [point for exchange in asked if (point := exchange.query.point) is not None]
-    sums = [_sums(exchange, name) for exchange in asked]
+    sums: list[Derivatives] = [exchange.replies[name] for exchange in asked]
     intervals, columns = points[0][0].size, points[0][1].size
     found: list[Curvature | None] = [part.curvature for part in sums]
     curved = [(at, part) for at, part in enumerate(found) if part is not None]
@@ -119,11 +119,6 @@ def _looks(asked: Sequence[Exchange], name: str) -> Looks:
         crossed=np.array([at for at, _ in crossed], dtype=np.int64),
         cross=np.array([part for _, part in crossed]).reshape(-1, intervals, columns),
     )
-
-
-def _sums(exchange: Exchange, name: str) -> Derivatives:
-    sums: Derivatives = exchange.replies[name]
-    return sums
 
 
 def _expected(exchange: Exchange) -> bool:

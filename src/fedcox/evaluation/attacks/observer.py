@@ -9,11 +9,8 @@ from typing import Any
 
 from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.queries.covariate_sums import CovariateSums
-from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Answer, Federation
 from fedcox.federation.setting import Setting
-from fedcox.survival.time_grid import TimeGrid
 
 #: The source of a reply where only the sum over centers is seen.
 ALL_CENTERS = "all centers"
@@ -43,13 +40,6 @@ class Observer:
             return {ALL_CENTERS: self.federation.ask(query)}
         (by_center,) = self.federation.ask_together([], each=[query])
         return dict(by_center)
-
-    def life_tables(self, grid: TimeGrid) -> dict[str, Counts]:
-        """Counts on a grid by source, asked as a study asks: that makes them evidence."""
-        query = IntervalCounts(grid, "include")
-        if self.federation.shows_centers:
-            return self.replies(query)
-        return {ALL_CENTERS: self.federation.ask_together([CovariateSums(), query])[1]}
 
 
 @dataclass(frozen=True, eq=False)

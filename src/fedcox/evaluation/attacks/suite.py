@@ -1,73 +1,37 @@
-"""Every attack of an audit, by name."""
+"""Every attack of an audit, by name, and who could do it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 
 import numpy as np
 
 from fedcox.evaluation.attacks.candidate import Candidate
-from fedcox.evaluation.attacks.forged_grid import (
-    coarse_setting,
-    counted_again,
-    forged_setting,
-    probe_on_grid,
+from fedcox.evaluation.attacks.differences import (
+    subtract_centers,
+    subtract_results,
+    subtract_studies,
 )
 from fedcox.evaluation.attacks.gradient_inversion import SMALL_CENTER, invert_small_center
-from fedcox.evaluation.attacks.half_space import Reach, probe_outermost
-from fedcox.evaluation.attacks.level_combinations import level_columns, probe_combinations
-from fedcox.evaluation.attacks.looks import LifeTable
-from fedcox.evaluation.attacks.observer import Observer
+from fedcox.evaluation.attacks.half_space import probe_outermost
 from fedcox.evaluation.attacks.one_hot_alpha import probe_risk_sets
-from fedcox.evaluation.attacks.overlapping_batches import take_batches_apart, within_reach
 from fedcox.evaluation.attacks.rare_columns import read_rare_columns
-from fedcox.evaluation.attacks.scene import Attack, Scene
+from fedcox.evaluation.attacks.read_out import read_the_fit, within_reach
+from fedcox.evaluation.attacks.scene import Attack, Attacker, Scene
 from fedcox.evaluation.attacks.single_patient_batch import (
     ask_for_single_patients,
     read_batches,
 )
 from fedcox.evaluation.attacks.tail_peeling import peel_tail
-from fedcox.evaluation.attacks.telescoping import (
-    ask_for_block,
-    telescope_blocks,
-    telescope_risk_sets,
-)
-from fedcox.federation.queries.event_times import EventTimes
-from fedcox.federation.queries.risk_set_sums import EventSumsAt, RiskSetSetting, RiskSetSumsAt
-from fedcox.federation.setting import Setting
-from fedcox.survival.derivatives import Detail
-from fedcox.survival.time_grid import TimeGrid
+from fedcox.evaluation.attacks.telescoping import ask_for_block, telescope_blocks
 
 _BATCHES = 50  # of one patient, asked for
-_MOST_BATCHES = 400  # that overlap
-_FINEST = 4  # intervals of a finer grid for each patient
-_MOST_INTERVALS = 20_000
-_SECOND_BETA = 0.1
+_MOST_DIRECTIONS = 10
+_FEWEST_APART = 4  # centers, so that secure sums of all but one are answered
 
 
-def _begun(scene: Scene, setting: Setting) -> tuple[Observer, Setting]:
-    """The study anew, with the setting as far as its centers can check it."""
-    observer = scene.observer()
-    return observer, counted_again(observer, setting)
-
-
-def _risk_sets(scene: Scene) -> Iterator[Candidate]:
-    """WebDISCO in its first two rounds."""
-    observer, scaling = scene.observer(), scene.setting.scaling
-    times = reduce(np.union1d, observer.replies(EventTimes()).values())
-    agreed = RiskSetSetting(scaling, times)
-    events = observer.replies(EventSumsAt(times, np.zeros(1)))
-    first = observer.replies(
-        RiskSetSumsAt(agreed, np.zeros(scaling.keep.size), Detail.GRADIENT)
-    )
-    beta = np.full(scaling.keep.size, _SECOND_BETA)
-    second = observer.replies(RiskSetSumsAt(agreed, beta, Detail.GRADIENT))
-    for name, sums in first.items():
-        counted = np.rint(events[name].events).astype(np.int64)
-        table = LifeTable(scene.sizes[name], sums.total, counted)
-        for claim in telescope_risk_sets(sums, table, second[name], beta):
-            yield Candidate(claim.covariates)  # intervals here are event times
+def _grouped(scene: Scene) -> bool:
+    return scene.setting.link.grouped
 
 
 def _blocks_of_the_fit(scene: Scene) -> Iterator[Candidate]:
@@ -76,7 +40,7 @@ def _blocks_of_the_fit(scene: Scene) -> Iterator[Candidate]:
 
 
 def _block_without_effects(scene: Scene) -> Iterator[Candidate]:
-    for source in ask_for_block(*_begun(scene, scene.setting), scene.tables).values():
+    for source in ask_for_block(scene.begin(), scene.setting, scene.tables).values():
         yield from telescope_blocks(source)
 
 
@@ -91,12 +55,12 @@ def _small_centers(scene: Scene) -> Iterator[Candidate]:
 
 
 def _in_sums(scene: Scene) -> int:
-    return scene.patients if scene.sources else 0
+    return scene.patients if _grouped(scene) and scene.sources else 0
 
 
 def _in_blocks(scene: Scene) -> int:
     sent = any(source.looks.crossed.size for source in scene.sources.values())
-    return scene.patients if sent else 0
+    return scene.patients if _grouped(scene) and sent else 0
 
 
 def _in_batches(scene: Scene) -> int:
@@ -104,8 +68,14 @@ def _in_batches(scene: Scene) -> int:
 
 
 def _in_small_centers(scene: Scene) -> int:
+    if not _grouped(scene):
+        return 0
     sizes = [scene.sizes[name] for name in scene.sources]
     return sum(size for size in sizes if size <= SMALL_CENTER)
+
+
+def _in_groups(scene: Scene) -> int:
+    return scene.patients if _grouped(scene) else 0
 
 
 def _batches_of_the_fit(scene: Scene) -> Iterator[Candidate]:
@@ -117,85 +87,154 @@ def _rare_columns(scene: Scene) -> Iterator[Candidate]:
 
 
 def _batches_of_one(scene: Scene) -> Iterator[Candidate]:
-    alpha = np.full(scene.setting.intervals, -2.0)
+    alpha = np.full(scene.setting.baseline_size, -2.0)
     yield from ask_for_single_patients(
-        *_begun(scene, scene.setting), scene.sizes, alpha, _BATCHES
+        scene.begin(), scene.setting, scene.sizes, alpha, _BATCHES
     )
 
 
 def _one_hot(scene: Scene) -> Iterator[Candidate]:
-    found = probe_risk_sets(*_begun(scene, scene.setting), scene.tables)
-    for claims in found.values():
+    for claims in probe_risk_sets(scene.begin(), scene.setting, scene.tables).values():
         yield from claims
 
 
-def _finer_grid(scene: Scene) -> Iterator[Candidate]:
-    horizon = scene.own_grid.horizon
-    intervals = min(_FINEST * scene.patients, _MOST_INTERVALS)
-    finer = TimeGrid.regular(horizon / intervals, horizon)
-    yield from probe_on_grid(scene.observer(), forged_setting(scene.setting, finer))
-
-
-def _not_joined(scene: Scene) -> Iterator[Candidate]:
-    yield from probe_on_grid(scene.observer(), forged_setting(scene.setting, scene.own_grid))
-
-
-def _overlapping_batches(scene: Scene) -> Iterator[Candidate]:
-    yield from take_batches_apart(
-        scene.observer(), scene.setting, scene.sizes, _batches_allowed(scene)
+def _half_space(scene: Scene) -> Iterator[Candidate]:
+    directions = _MOST_DIRECTIONS if len(scene.tables) <= 5 else 2
+    yield from probe_outermost(
+        scene.begin(), scene.setting, list(scene.tables), directions, scene.deadline()
     )
 
 
-def _batches_allowed(scene: Scene) -> int:
-    return int(min(scene.reach.rounds, _MOST_BATCHES))
+def _in_batches_of_one(scene: Scene) -> int:
+    return min(_BATCHES, scene.patients)
 
 
-def _in_reach_of_batches(scene: Scene) -> int:
-    return sum(scene.sizes[name] for name in within_reach(scene.sizes, _batches_allowed(scene)))
+def _in_products(scene: Scene) -> int:
+    return 0 if scene.noised else scene.patients
 
 
-def _half_space(scene: Scene, intervals: int, reach: Reach) -> Iterator[Candidate]:
-    directions = 10 if len(scene.tables) <= 5 else 2
-    begun = _begun(scene, coarse_setting(scene.setting, intervals))
-    yield from probe_outermost(*begun, list(scene.tables), directions, reach)
+def _by_piece(scene: Scene) -> int:
+    return scene.patients if scene.setting.basis is None else 0
 
 
-def _combinations(scene: Scene) -> Iterator[Candidate]:
-    yield from probe_combinations(*_begun(scene, scene.setting), scene.rng())
+def _few(scene: Scene) -> int:
+    return len(scene.left_out())
 
 
-def _with_levels(scene: Scene) -> int:
-    return scene.patients if level_columns(scene.setting).size else 0
+def _apart(scene: Scene) -> int:
+    enough = not scene.masked or len(scene.centers) >= _FEWEST_APART
+    return within_reach(scene) if enough else 0
 
 
 ATTACKS: tuple[Attack, ...] = (
-    Attack("risk-set sums, as WebDISCO sends them", True, _risk_sets),
-    Attack("time × covariate blocks of the fit", False, _blocks_of_the_fit, _in_blocks),
-    Attack("peeling the tail of the fit", False, _tail, _in_sums),
-    Attack("solving for a small center", False, _small_centers, _in_small_centers),
-    Attack("batches of the fit", False, _batches_of_the_fit, _in_batches),
-    Attack("products with a rare column", False, _rare_columns),
     Attack(
-        "batches of one patient",
-        True,
-        _batches_of_one,
-        lambda scene: min(_BATCHES, scene.patients),
-    ),
-    Attack("a block without effects", True, _block_without_effects),
-    Attack("one-hot alpha", True, _one_hot),
-    Attack("intervals not joined", True, _not_joined),
-    Attack("a finer grid", True, _finer_grid),
-    Attack("overlapping batches", True, _overlapping_batches, _in_reach_of_batches),
-    Attack("half-space probe", True, lambda scene: _half_space(scene, 1, Reach())),
-    Attack(
-        "half-space probe inside the limits",
-        True,
-        lambda scene: _half_space(scene, 1, scene.reach),
+        "whole numbers behind sums",
+        "Where covariates have few values, a sum counts patients of each combination of them; "
+        "a lattice reduction finds these whole numbers from the sums of an ordinary fit.",
+        Attacker.COORDINATOR,
+        False,
+        read_the_fit,
+        within_reach,
     ),
     Attack(
-        "half-space probe behind a screen",
-        True,
-        lambda scene: _half_space(scene, 2, scene.reach),
+        "difference of two studies",
+        "A second study leaves out one patient, such as who has no value in one more column; "
+        "what its sums lack is that patient.",
+        Attacker.COORDINATOR,
+        False,
+        subtract_studies,
+        _few,
     ),
-    Attack("combinations of levels", True, _combinations, _with_levels),
+    Attack(
+        "difference of two results",
+        "The same from the released files alone: patients times mean, once with the patient "
+        "and once without.",
+        Attacker.READER,
+        False,
+        subtract_results,
+        _few,
+    ),
+    Attack(
+        "difference of two sets of centers",
+        "The sums of all hospitals less those of all but one are that one's own; whole numbers "
+        "are looked for behind them. All others together know their part; a coordinator learns "
+        "it where hospitals answer for fewer centers than they approved.",
+        Attacker.HOSPITALS,
+        False,
+        subtract_centers,
+        _apart,
+    ),
+    Attack(
+        "blocks of the fit",
+        "Sums over neighbouring risk sets, in the blocks of time by covariate that Newton's "
+        "method asks for, differ by single patients.",
+        Attacker.COORDINATOR,
+        False,
+        _blocks_of_the_fit,
+        _in_blocks,
+    ),
+    Attack(
+        "peeling the tail",
+        "Who is at risk last stands nearly alone; the others follow backwards in time.",
+        Attacker.COORDINATOR,
+        False,
+        _tail,
+        _in_sums,
+    ),
+    Attack(
+        "solving a small center",
+        f"All patients of a center of {SMALL_CENTER} or fewer at once, by least squares.",
+        Attacker.COORDINATOR,
+        False,
+        _small_centers,
+        _in_small_centers,
+    ),
+    Attack(
+        "batches of the fit",
+        "A center's share of a random batch is sometimes one patient.",
+        Attacker.COORDINATOR,
+        False,
+        _batches_of_the_fit,
+        _in_batches,
+    ),
+    Attack(
+        "products with a rare column",
+        "A column with one value for all but one patient gives that one away in the sums of "
+        "products.",
+        Attacker.COORDINATOR,
+        False,
+        _rare_columns,
+        _in_products,
+    ),
+    *(
+        Attack(name, how, Attacker.COORDINATOR, True, run, aims_at)
+        for name, how, run, aims_at in (
+            (
+                "batches of one patient",
+                "Slopes of a batch of one patient are its covariates.",
+                _batches_of_one,
+                _in_batches_of_one,
+            ),
+            (
+                "a block without effects",
+                "At coefficients of zero all weights are known, and neighbouring risk sets "
+                "differ by the patients who leave in between.",
+                _block_without_effects,
+                _in_groups,
+            ),
+            (
+                "one-hot alpha",
+                "One interval's hazard is raised after the other, which shows one risk set "
+                "after the other.",
+                _one_hot,
+                _in_groups,
+            ),
+            (
+                "half-space probe",
+                "Coefficients so large that one patient outweighs all others.",
+                _half_space,
+                _by_piece,
+            ),
+        )
+    ),
 )
