@@ -1,40 +1,23 @@
-"""Would the hospitals' own policies let this study run? Told before anything is asked."""
+"""Would the hospitals' own policies let this study run? Said before anything is asked."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-import numpy as np
-
-from fedcox.analysis.agreement import agree
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.noised_fit import spending
-from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
-from fedcox.analysis.study_tables import (
-    AdamSolver,
-    FedavgSolver,
-    LbfgsSolver,
-    NewtonSolver,
-    Noise,
-    PrivateSolver,
-)
-from fedcox.engines.in_process import InProcess
-from fedcox.errors import InputError, RefusedError
+from fedcox.analysis.study_tables import AdamSolver, FedavgSolver, Noise, PrivateSolver
+from fedcox.errors import RefusedError
 from fedcox.federation.center import Center
 from fedcox.privacy.policy import Policy
-from fedcox.survival.cohort import Cohort
 
 #: The fewest centers of a secure sum.
 _FEWEST_MASKED = 3
-#: Questions of the agreement on a grid whose replies are times of single patients.
-_PATIENT_LEVEL = ("longest follow-up", "last interval", "distinct event times")
 
 
 def read_policy(given: str) -> Policy:
-    """A policy file, or for the word default the limits that it would have."""
+    """A policy file, or for the word default what a hospital without a file has."""
     return Policy() if given == "default" else Policy.read(given)
 
 
@@ -44,35 +27,25 @@ def check_policies(study: Study, centers: Sequence[Center]) -> None:
         fault if len(centers) == 1 else f"{center.name}: {fault}"
         for center in centers
         if center.gate is not None
-        for fault in policy_faults(
-            study, center.gate.policy, center.cohort, centers=len(centers)
-        )
+        for fault in policy_faults(study, center.gate.policy, centers=len(centers))
     ]
     if faults:
         raise RefusedError("The centers' policies do not allow this study.", faults)
 
 
-def policy_faults(
-    study: Study, policy: Policy, cohort: Cohort, *, centers: int | None = None
-) -> list[str]:
-    """What one hospital's policy refuses of a study, as far as its own file tells."""
-    private = study.privacy.noised
-    epsilon, delta = _spending(study, centers) if private else (math.inf, None)
-    return policy.faults(
-        columns=[covariate.name for covariate in study.covariates],
-        questions=_questions(study),
-        patient_level=[name for name in asked_by(study) if name in _PATIENT_LEVEL],
-        rounds=_rounds(study),
-        patients=cohort.patients,
-        events=int(np.count_nonzero(cohort.event)),
-        design=0 if private else len(study.schema.encoded_names),
-        parameters=_parameters(study, cohort),
-        centers=centers,
-        secure_sums=bool(study.privacy.secure_sums),
-        smallest_group=study.privacy.group,
-        epsilon=epsilon,
-        delta=delta,
-    )
+def policy_faults(study: Study, policy: Policy, *, centers: int | None = None) -> list[str]:
+    """What one hospital's policy refuses of a study, as far as the study tells."""
+    noised = study.privacy.noised
+    faults = [
+        *policy.refused_columns(covariate.name for covariate in study.covariates),
+        *policy.refused_questions(asked_by(study), noised=noised),
+        *policy.too_many_rounds(_rounds(study)),
+    ]
+    if study.privacy.secure_sums and centers is not None:
+        faults += policy.too_few_centers(centers)
+    if noised:
+        faults += policy.too_little_noise(*_spending(study, centers))
+    return faults
 
 
 def _spending(study: Study, centers: int | None) -> tuple[float, float]:
@@ -85,45 +58,8 @@ def _spending(study: Study, centers: int | None) -> tuple[float, float]:
     return agreed.epsilon, agreed.delta
 
 
-def _parameters(study: Study, cohort: Cohort) -> int:
-    """Of the model on this file alone; with other centers' patients it has no fewer.
-
-    Pieces are cut as between hospitals. Zero where nobody can know it yet, since replies are
-    seen in sums alone.
-    """
-    privacy = study.privacy
-    if privacy.secure_sums or privacy.noised:
-        return 0
-    plan = replace(Plan.of(study), few_pieces=True)
-    try:
-        alone = agree(plan, InProcess([Center("alone", cohort)]))
-    except InputError:  # nothing to fit, as without an event
-        return 0
-    return alone.setting.intervals + alone.setting.columns
-
-
-def _questions(study: Study) -> list[str]:
-    """What the study's solver is sure to ask, by the names that policies use."""
-    solver = study.solver
-    if isinstance(study.privacy.noise, Noise):
-        return list(asked_by(study))
-    if isinstance(solver, PrivateSolver):
-        sampled = " of a sample" if solver.sampling_rate < 1 else ""
-        return [f"clipped gradient{sampled}"]
-    asked = ["covariate sums", "covariate scatter", "interval counts", "information"]
-    if isinstance(solver, NewtonSolver):
-        return [*asked, "hessian"]
-    if isinstance(solver, LbfgsSolver):
-        return [*asked, solver.scaling, "gradient"]
-    if isinstance(solver, FedavgSolver):
-        return [*asked, "local steps"]
-    compressed = "" if solver.compression == "none" else "compressed "
-    batch = "" if solver.batch_size is None else " of a batch"
-    return [*asked, f"{compressed}gradient{batch}"]
-
-
 def _rounds(study: Study) -> int:
-    """How often it asks at parameters, where that is fixed beforehand."""
+    """How often its solver asks, where that is fixed beforehand."""
     solver = study.solver
     if isinstance(solver, AdamSolver):
         return solver.steps + 1

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedcox.errors import RefusedError
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
 from fedcox.survival.cohort import FloatArray
@@ -29,9 +28,6 @@ class Attended(AbstractFederation):
     @property
     def ledger(self) -> Ledger:
         return self._federation.ledger
-
-    def evidence(self) -> Evidence | None:
-        return self._federation.evidence()
 
     def ask_together(
         self,

@@ -30,7 +30,7 @@ def check_file(study: Study, path: str | Path, policy: str | None = None) -> Coh
     limits = None if policy is None else read_policy(policy)
     frame = read_table(path)
     loaded = cohort_from_frame(frame, study.schema, source=str(path))
-    faults = [] if limits is None else policy_faults(study, limits, loaded.cohort)
+    faults = [] if limits is None else policy_faults(study, limits)
     if faults:
         raise RefusedError(f"{policy}: this policy does not allow the study.", faults)
     return overview(frame, study.schema, loaded, _grid(study, loaded))

@@ -19,7 +19,7 @@ from fedcox.analysis.fitted import (
     RoundRow,
 )
 from fedcox.analysis.inference import Inference, coefficient_rows, infer, likelihood_ratio
-from fedcox.analysis.notices import filled_cells, lost_centers, notices
+from fedcox.analysis.notices import exact_sums, filled_cells, lost_centers, notices
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
 from fedcox.analysis.versions import versions
@@ -189,16 +189,18 @@ def fit(
     """Fit a study over a federation.
 
     `watch` is called with every step of the solver. What the reader must know comes back in
-    `notices` and as Python warnings of the same names. A study with secure sums gets them from
-    centers in this process too. One under differential privacy has no inference.
+    `notices` and as Python warnings of the same names. A study with secure sums is rehearsed
+    on centers in this process as hospitals would be asked for it.
     """
+    if study.privacy.secure_sums and isinstance(federation, InProcess):
+        study.between_hospitals(len(federation.names))  # or refused, as there
     if study.privacy.noised:
         return _fit_noised(study, federation, watch)
-    if study.privacy.secure_sums and isinstance(federation, InProcess):
-        federation = _masked(study, federation)
+    federation = _masked(study, federation)
     found = estimate(Plan.of(study), federation, watch)
     agreement, plan = found.agreement, found.plan
     told = (
+        *([] if federation.in_one_process else [exact_sums()]),
         *lost_centers(found.lost),
         *filled_cells(study.schema, agreement),
         *notices(plan, agreement, found.solution),
@@ -253,23 +255,20 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
     from fedcox.analysis.private_fit import fit_private
 
     if isinstance(federation, InProcess):
-        federation = noised(study, federation)
-        if study.privacy.secure_sums:
-            from fedcox.engines.masked import Masked
-
-            federation = Masked.around(federation, study=study.name)
+        federation = _masked(study, noised(study, federation))
     fit_it = fit_private if study.privacy.differential is not None else fit_noised
     fitted = fit_it(study, federation, watch)
     _warn(fitted.notices)
     return fitted
 
 
-def _masked(study: Study, federation: InProcess) -> Federation:
-    """Sums alone are seen, and centers with limits check that the study is followed."""
-    from fedcox.analysis.replay import Replay
+def _masked(study: Study, federation: Federation) -> Federation:
+    """Where the study says so, centers of this process are seen in their sums alone."""
+    if not (study.privacy.secure_sums and isinstance(federation, InProcess)):
+        return federation
     from fedcox.engines.masked import Masked
 
-    return Masked.around(federation, study=study.name, check=Replay(Plan.of(study)))
+    return Masked.around(federation, study=study.name)
 
 
 def _warn(told: tuple[Notice, ...]) -> None:

@@ -47,6 +47,16 @@ def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notic
     )
 
 
+def exact_sums() -> Notice:
+    """Of a fit between hospitals, or a rehearsal of one, without noise."""
+    return Notice(
+        "ExactSumsWarning",
+        "Sums leave hospitals without noise. Whoever sees the totals may be able to compute "
+        "patients from them, however many patients a sum is over. Every hospital's own policy "
+        "must say exact_sums = true; a [privacy.noise] in the study needs no such word.",
+    )
+
+
 def lost_centers(names: Sequence[str], *, done_again: bool = True) -> list[Notice]:
     """Centers whose patients are not in the result, or in the first rounds of it alone."""
     if not names:
@@ -202,7 +212,6 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
     """What the division of time does to the answer."""
     if plan.link.grouped:
         yield from _silent_intervals(agreement)
-        yield from _merged(agreement)
         yield from _coarse(plan, agreement, solution)
     elif agreement.empty:
         yield Notice(
@@ -276,17 +285,6 @@ def _silent_intervals(agreement: Agreement) -> Iterator[Notice]:
             "EventsOnlyIntervalsWarning",
             f"In {int(only.sum())} of {edges.size} intervals everyone at risk has the "
             "event. The hazard there is one; they say nothing about the coefficients.",
-        )
-
-
-def _merged(agreement: Agreement) -> Iterator[Notice]:
-    edges = agreement.setting.grid.edges
-    if agreement.cells > edges.size:
-        yield Notice(
-            "JoinedIntervalsWarning",
-            f"{agreement.cells} intervals were joined to {edges.size}, so that enough patients "
-            f"leave in each; the widest is {np.diff(edges, prepend=0.0).max():g} long, and "
-            f'time ends at {edges[-1]:g}. {_INSIDE_IS_LOST} link = "log" joins none.',
         )
 
 

@@ -51,14 +51,14 @@ def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InP
     faults, centers = [], []
     agreed = spending(study, len(federation.centers))
     for center in federation.centers:
-        limits = None if center.gate is None else center.gate.policy.differential_privacy
+        policy = None if center.gate is None else center.gate.policy
         if set(center.name) & set("/\\") or center.name.startswith("."):
             faults.append(f"{center.name}: a budget's file cannot have this name.")
             continue
         budget = Budget(
             Path(folder) / f"{center.name}.jsonl",
-            epsilon=None if limits is None else limits.epsilon,
-            delta=None if limits is None else limits.delta,
+            epsilon=None if policy is None else policy.epsilon,
+            delta=None if policy is None else policy.delta,
         )
         try:
             # All are looked at before the first pays: a refused study must cost nobody.

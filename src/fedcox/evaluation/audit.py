@@ -7,7 +7,7 @@ are asked what no honest study asks. Zero recovered is what these attacks reach;
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
@@ -41,8 +41,6 @@ from fedcox.survival.cohort import Cohort
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import TimeGrid
 
-#: A center whose patients are spread wider than the others' may count β as longer than it is.
-_MARGIN = 0.8
 #: Noised replies to each kind of question that the attack on a claimed epsilon looks at.
 _REPLIES = 8000
 
@@ -208,7 +206,7 @@ def _scene(
         setting,
         _life_tables(centers, setting, apart=not masked(study, protection)),
         lambda: Observer(anew()),
-        _reach(policies.values()) if protection.limited else Reach(),
+        Reach(),
         _own_grid(meant, centers),
     )
     return scene, stopped
@@ -254,18 +252,6 @@ def _noise(study: Study, scene: Scene, cohort: Cohort) -> tuple[NoiseAudit, ...]
     )
 
 
-def _reach(policies: Iterable[Policy]) -> Reach:
-    """What every policy lets parameters do; a coordinator knows them."""
-    limits, open_ended = [policy.parameters for policy in policies], Reach()
-    return Reach(
-        alpha=min([open_ended.alpha, *(limit.alpha for limit in limits)]),
-        beta=min([open_ended.beta, *(_MARGIN * limit.beta for limit in limits)]),
-        alpha_step=min(limit.alpha_step for limit in limits),
-        beta_step=min(limit.beta_step for limit in limits),
-        rounds=min(limit.rounds for limit in limits),
-    )
-
-
 def _agreed_without_protection(study: Study, centers: Sequence[Center]) -> Setting:
     plan = Plan.of(protected(study, Protection.NONE))
     federation = InProcess([replace(center, gate=None) for center in centers])
@@ -300,4 +286,5 @@ def rule_of(error: InputError) -> str:
     """The first rule that an error names, without the counts that follow it."""
     told = error.faults[0] if error.faults else error.subject
     rule, colon, _ = told.partition(":")
-    return rule if colon and rule.startswith("[") else told.partition(". ")[0].rstrip(".")
+    known = rule.startswith("[") or rule in Policy.model_fields
+    return rule if colon and known else told.partition(". ")[0].rstrip(".")

@@ -8,8 +8,6 @@ from enum import Enum
 from typing import Any
 
 from fedcox.analysis.noised_fit import noised
-from fedcox.analysis.plan import Plan
-from fedcox.analysis.replay import Replay
 from fedcox.analysis.study import Study
 from fedcox.analysis.study_tables import Differential, NewtonSolver, Privacy, PrivateSolver
 from fedcox.engines.in_process import InProcess
@@ -52,17 +50,12 @@ def left_out(study: Study, centers: int) -> dict[Protection, str]:
 
 
 def protected(study: Study, protection: Protection) -> Study:
-    """The study as it would be run under a protection.
-
-    Secure sums alone means just that: no interval is joined for them.
-    """
+    """The study as it would be run under a protection."""
     own = study.privacy
     privacy = {
         Protection.NONE: Privacy(),
         Protection.LIMITS: own.model_copy(update={"secure_sums": False, "differential": None}),
-        Protection.SECURE_SUMS: Privacy(
-            secure_sums=True, smallest_group=0, smallest_tail=0, longest=own.longest
-        ),
+        Protection.SECURE_SUMS: Privacy(secure_sums=True, longest=own.longest),
         Protection.BOTH: own.model_copy(update={"secure_sums": True, "differential": None}),
         Protection.NOISE: own,
     }[protection]
@@ -92,7 +85,7 @@ def begin(
     fresh = [
         replace(
             center,
-            gate=Gate(_policy(policies[center.name], differential, hidden=hidden))
+            gate=Gate(_policy(policies[center.name], differential))
             if protection.limited
             else None,
             allow_experiments=not protection.limited,
@@ -104,25 +97,12 @@ def begin(
         federation = noised(meant, federation)
     if not hidden:
         return federation
-    check = None if differential is not None else Replay(Plan.of(meant))
-    return Masked.around(federation, study=study.name, check=check)
+    return Masked.around(federation, study=study.name)
 
 
-def _policy(policy: Policy, differential: Differential | None, *, hidden: bool) -> Policy:
-    """A hospital's policy, with what it says about this protection alone.
-
-    A policy that requires secure sums refuses everything where there are none, for that one
-    reason; so the requirement is left out there, to see what the other limits do. Under
-    differential privacy nothing leaves without noise, and the epsilon that the study asks for
-    is taken to be allowed, whatever was spent before.
-    """
-    sums = {"secure_sums": "required" if hidden else "optional"}
-    noise: dict[str, Any] = {"required": differential is not None}
-    if differential is not None:
-        noise |= {"epsilon": differential.epsilon, "delta": differential.delta}
-    return policy.model_copy(
-        update={
-            "protection": policy.protection.model_copy(update=sums),
-            "differential_privacy": policy.differential_privacy.model_copy(update=noise),
-        }
-    )
+def _policy(policy: Policy, differential: Differential | None) -> Policy:
+    """A hospital's policy; the epsilon that the study asks for is taken to be allowed."""
+    if differential is None:
+        return policy
+    allowed = {"epsilon": differential.epsilon, "delta": differential.delta}
+    return policy.model_copy(update=allowed)

@@ -14,9 +14,9 @@ from fedcox.privacy.limbs import LIMBS, decode_limbs, encode_limbs
 from fedcox.survival.cohort import FloatArray
 
 
-def round_digest(questions: Iterable[bytes]) -> bytes:
+def round_digest(queries: Iterable[AbstractQuery[Any]]) -> bytes:
     """One fingerprint for all questions of a round, from that of each."""
-    return hashlib.sha256(b"".join(questions)).digest()
+    return hashlib.sha256(b"".join([query.digest for query in queries])).digest()
 
 
 def encode(query: AbstractAdditiveQuery[Any], packed: FloatArray, centers: int) -> UIntArray:

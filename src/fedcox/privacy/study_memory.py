@@ -21,7 +21,7 @@ from types import TracebackType
 from weakref import finalize
 
 from fedcox.errors import BusyError, ChangedError, RefusedError
-from fedcox.privacy.remembered import Answered, Noised, Remembered
+from fedcox.privacy.remembered import Noised, Remembered
 from fedcox.survival.cohort import Cohort
 from fedcox.synced_folder import sync_folder
 
@@ -80,7 +80,7 @@ class StudyMemory:
         self,
         *,
         cohort: str | None = None,
-        answered: Answered | None = None,
+        answered: int | None = None,
         noised: Noised | None = None,
         centers: frozenset[str] | None = None,
         mark: str | None = None,

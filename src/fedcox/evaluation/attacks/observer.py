@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Answer, Federation
 from fedcox.federation.setting import Setting
@@ -45,11 +43,8 @@ class Observer:
         return dict(by_center)
 
     def life_tables(self, grid: TimeGrid) -> dict[str, Counts]:
-        """Counts on a grid by source, asked as a study asks: that makes them evidence."""
-        query = IntervalCounts(grid, "include")
-        if self.federation.shows_centers:
-            return self.replies(query)
-        return {ALL_CENTERS: self.federation.ask_together([CovariateSums(), query])[1]}
+        """Counts on a grid by source."""
+        return self.replies(IntervalCounts(grid, "include"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +69,6 @@ class Recorder(AbstractFederation):
     @property
     def shows_centers(self) -> bool:
         return self.federation.shows_centers
-
-    def evidence(self) -> Evidence | None:
-        return self.federation.evidence()
 
     def ask_together(
         self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]] = ()

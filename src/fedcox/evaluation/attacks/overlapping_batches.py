@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from fedcox.evaluation.attacks.candidate import Candidate
-from fedcox.evaluation.attacks.forged_grid import coarse_setting, counted_again
+from fedcox.evaluation.attacks.forged_grid import coarse_setting
 from fedcox.evaluation.attacks.observer import Observer
 from fedcox.federation.batch import PatientBatch
 from fedcox.federation.queries.derivatives import DerivativesAt
@@ -39,7 +39,7 @@ def take_batches_apart(
     small = within_reach(sizes, most)
     if not small:
         return
-    whole = counted_again(observer, coarse_setting(setting, 1))
+    whole = coarse_setting(setting, 1)
     counts = np.zeros((rounds, population))
     slopes: dict[str, list[FloatArray]] = {name: [] for name in small}
     for step in range(rounds):

@@ -10,7 +10,6 @@ import numpy as np
 from fedcox.evaluation.attacks.candidate import Candidate
 from fedcox.evaluation.attacks.forged_grid import (
     coarse_setting,
-    counted_again,
     forged_setting,
     probe_on_grid,
 )
@@ -47,9 +46,8 @@ _SECOND_BETA = 0.1
 
 
 def _begun(scene: Scene, setting: Setting) -> tuple[Observer, Setting]:
-    """The study anew, with the setting as far as its centers can check it."""
-    observer = scene.observer()
-    return observer, counted_again(observer, setting)
+    """The study anew."""
+    return scene.observer(), setting
 
 
 def _risk_sets(scene: Scene) -> Iterator[Candidate]:

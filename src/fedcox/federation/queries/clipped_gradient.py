@@ -8,7 +8,6 @@ import numpy as np
 
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
-from fedcox.privacy.exposure import Exposure
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.clipped_gradient import ClippedSum, Clipping, clipped_gradient
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
@@ -45,9 +44,6 @@ class ClippedGradientAt(AbstractPrivateQuery[ClippedSum]):
     @property
     def point(self) -> tuple[FloatArray, FloatArray]:
         return self.alpha, self.beta
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return self.agreed.exposure(cohort)
 
     def summed(self, cohort: Cohort, patients: IntArray) -> ClippedSum:
         return clipped_gradient(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.query import AbstractPrivateQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.clipped_moments import ClippedMoments, clipped_moments
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
@@ -31,9 +30,6 @@ class ClippedMomentsOf(AbstractPrivateQuery[ClippedMoments]):
     @property
     def numbers(self) -> int:
         return self.scaling.numbers + 5
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
 
     def summed(self, cohort: Cohort, patients: IntArray) -> ClippedMoments:
         scaled = np.empty((cohort.patients, self.scaling.keep.size))
