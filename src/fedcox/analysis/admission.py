@@ -35,21 +35,22 @@ def check_policies(study: Study, centers: Sequence[Center]) -> None:
 
 def policy_faults(study: Study, policy: Policy, *, centers: int | None = None) -> list[str]:
     """What one hospital's policy refuses of a study, as far as the study tells."""
-    noised = study.privacy.noised
-    faults = [
-        *policy.refused_columns(covariate.name for covariate in study.covariates),
-        *policy.refused_questions(asked_by(study), noised=noised),
-        *policy.too_many_rounds(_rounds(study)),
-    ]
-    if study.privacy.secure_sums and centers is not None:
-        faults += policy.too_few_centers(centers)
-    if noised:
-        faults += policy.too_little_noise(*_spending(study, centers))
-    return faults
+    epsilon, delta = _spending(study, centers)
+    return policy.faults(
+        columns=[covariate.name for covariate in study.covariates],
+        questions=asked_by(study),
+        noised=study.privacy.noised,
+        rounds=_rounds(study),
+        centers=centers if study.privacy.secure_sums else None,
+        epsilon=epsilon,
+        delta=delta,
+    )
 
 
 def _spending(study: Study, centers: int | None) -> tuple[float, float]:
     """Where each center adds all of the noise, a price costs more with every one of them."""
+    if not study.privacy.noised:
+        return 0.0, 0.0
     noise = study.privacy.noise
     unknown = centers is None and not study.privacy.secure_sums
     if isinstance(noise, Noise) and noise.epsilon is None and unknown:

@@ -7,7 +7,6 @@ and of all later ones. `Carrier` is the part that differs between one process an
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,7 +15,7 @@ import numpy as np
 from fedcox.errors import SecureSumError
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply, smallest_sum
-from fedcox.federation.masked_numbers import decode, round_digest
+from fedcox.federation.masked_numbers import decode
 from fedcox.federation.query import (
     AbstractFederation,
     AbstractPrivateQuery,
@@ -89,8 +88,7 @@ class Masked(AbstractFederation):
 
         self.ledger = Ledger()
         self._carrier = carrier
-        self._bytes: Counter[str] = Counter()  # sent by each center since its last row
-        self._sums = SecureSum(study, known, self, smallest_sum=smallest_sum)
+        self._sums = SecureSum(study, known, carrier, smallest_sum=smallest_sum)
         carrier.check_by(self._sums.check)
         self._sums.set_up()
 
@@ -126,12 +124,6 @@ class Masked(AbstractFederation):
     def names(self) -> tuple[str, ...]:
         return self._sums.centers
 
-    def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
-        """One step of secure sums; what every center sends is counted."""
-        replies = self._carrier.exchange(step, messages)
-        self._bytes.update({name: len(reply) for name, reply in replies.items()})
-        return replies
-
     def ask_together(
         self,
         queries: Sequence[AbstractQuery[Any]],
@@ -144,19 +136,16 @@ class Masked(AbstractFederation):
             )
         self.ledger.open_round()
         if self.ledger.rounds == 1:
-            for name in self.names:
-                sent = self._bytes.pop(name, 0)
-                self.ledger.record(name, "key set-up", 0, 0, bytes_up=sent, protection="keys")
+            self._record_set_up()
         replies: dict[str, MaskedReply] = {}
 
         def collect(round_number: int, names: tuple[str, ...]) -> Mapping[str, bytes]:
             replies.clear()  # of a round that could not be completed
             replies.update(self._carrier.ask(names, queries, round_number))
-            messages = {name: reply.message for name, reply in replies.items()}
-            self._bytes.update({name: len(message) for name, message in messages.items()})
-            return messages
+            return {name: reply.message for name, reply in replies.items()}
 
-        total = self._sums.sum(round_digest(queries), collect).total
+        asked = b"".join([query.digest for query in queries])
+        total = self._sums.sum(asked, collect).total
         lengths = {reply.lengths for reply in replies.values()}
         if len(lengths) != 1 or sum(min(lengths)) != total.size:
             raise SecureSumError(
@@ -167,14 +156,19 @@ class Masked(AbstractFederation):
         parts = np.split(total, np.cumsum(min(lengths))[:-1])
         return [decode(query, part) for query, part in zip(queries, parts, strict=True)]
 
+    def _record_set_up(self) -> None:
+        for name in self.names:
+            sent = self._sums.sent.pop(name, 0)
+            self.ledger.record(name, "key set-up", 0, 0, bytes_up=sent, protection="keys")
+
     def _record(
         self, queries: Sequence[AbstractQuery[Any]], replies: Mapping[str, MaskedReply]
     ) -> None:
         down = [self.ledger.numbers_down(query) for query in queries]
-        for name in self.names:
+        for name in self._sums.centers:
             lengths, epsilons = replies[name].lengths, replies[name].epsilons
             # What the masks add is put down with the first question of the round.
-            extra = self._bytes.pop(name, 0) - 8 * sum(lengths)
+            extra = self._sums.sent.pop(name, 0) - 8 * sum(lengths)
             rows = zip(queries, lengths, down, epsilons, strict=True)
             for query, length, numbers, epsilon in rows:
                 noisy = isinstance(query, AbstractPrivateQuery)

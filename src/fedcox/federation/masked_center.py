@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedcox.federation.center import Center
-from fedcox.federation.masked_numbers import encode, round_digest
+from fedcox.federation.masked_numbers import encode
 from fedcox.federation.query import (
     AbstractAdditiveQuery,
     AbstractMaximumQuery,
@@ -54,9 +54,9 @@ class MaskedCenter:
         repeated = noise is not None and any(noise.repeats(query, among) for query in queries)
         # All must be allowed before any is masked.
         parts = [self._integers(query, among) for query in queries]
-        message = self.party.masked(
-            round_number, round_digest(queries), np.concatenate(parts), centers, whole=repeated
-        )
+        asked = b"".join([query.digest for query in queries])
+        vector = np.concatenate(parts)
+        message = self.party.masked(round_number, asked, vector, centers, whole=repeated)
         lengths = tuple(part.size for part in parts)
         return MaskedReply(lengths, message, tuple(map(self.center.epsilon, queries)))
 
@@ -79,7 +79,9 @@ class MaskedCenter:
                 f"Its noise would be divided by {parts}, and a sum may be over as few as "
                 f"{fewest} centers: then it would not be enough.",
             )
-        return encode(query, query.pack(center.answer(query, masked=True, among=among)), len(among))
+        return encode(
+            query, query.pack(center.answer(query, masked=True, among=among)), len(among)
+        )
 
 
 def smallest_sum(center: Center) -> int:

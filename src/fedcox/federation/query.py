@@ -94,6 +94,10 @@ class AbstractQuery(ABC, Generic[Answer]):
 class AbstractAdditiveQuery(AbstractQuery[Summand]):
     """A query whose replies are vectors that add, so that they can be summed under masks."""
 
+    #: How many numbers at the front keep the precision of a double at any size: they are masked
+    #: in four parts. None stands for all numbers.
+    fine: ClassVar[int | None] = 0
+
     @abstractmethod
     def pack(self, answer: Summand) -> FloatArray:
         """One reply as a vector, of one length whatever the center."""
@@ -106,14 +110,6 @@ class AbstractAdditiveQuery(AbstractQuery[Summand]):
     def bits(self) -> int:
         """Binary places with which the vector's numbers are masked."""
         return DEFAULT_BITS
-
-    @property
-    def fine(self) -> int | None:
-        """How many numbers at the front keep the precision of a double at any size.
-
-        They are masked in four parts. None stands for all numbers.
-        """
-        return 0
 
     def combine(self, left: Summand, right: Summand) -> Summand:
         total: Summand = left + right

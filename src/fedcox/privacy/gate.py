@@ -29,10 +29,9 @@ class Gate:
     def admit(self, question: str, *, noised: bool) -> None:
         """Count the question as answered, or raise every rule that it breaks."""
         with self._lock:
-            faults = [
-                *self.policy.refused_questions([question], noised=noised),
-                *self.policy.too_many_rounds(self._answered + 1),
-            ]
+            faults = self.policy.faults(
+                questions=[question], noised=noised, rounds=self._answered + 1
+            )
             if faults:
                 raise RefusedError(
                     f"The hospital's policy refuses the question '{question}'.", faults

@@ -68,6 +68,10 @@ _TABLES = {
     "differential_privacy": "epsilon and delta are lines of their own, and noise is required "
     "unless exact_sums = true",
 }
+_EXACT = (
+    "exact_sums: sums would leave without noise, and patients may be computed from them. Give "
+    "the study a [privacy.noise], or the hospital's policy exact_sums = true."
+)
 _WIDTH = 96
 _LONGEST_SHOWN = 60
 _HEADER = (
@@ -184,46 +188,43 @@ class Policy(BaseModel):
         """Everything leaves: for one analyst who holds every file, and for simulations."""
         return cls(questions="all", exact_sums=True, rounds=10**9)
 
-    def refused_columns(self, columns: Iterable[str]) -> Iterator[str]:
-        """Columns that a study uses and the hospital does not give, in a sentence."""
-        yield from _refused("columns", self.columns, columns, "be used; leave out of the study")
+    def faults(
+        self,
+        *,
+        columns: Iterable[str] = (),
+        questions: Iterable[str] = (),
+        noised: bool = True,
+        rounds: int = 0,
+        centers: int | None = None,
+        epsilon: float = 0.0,
+        delta: float = 0.0,
+    ) -> list[str]:
+        """What of a study, or of one question, is refused: a sentence for each rule.
 
-    def refused_questions(self, questions: Iterable[str], *, noised: bool) -> Iterator[str]:
-        """Questions that the hospital does not answer, and whether noise is missing."""
-        yield from _refused("questions", self.questions, questions, "be asked here")
+        `columns` are those of the hospital's file that the study uses, `questions` those it
+        asks, `noised` says whether all replies have noise, and `rounds` how many are asked for.
+        `centers` are those of a secure sum, None where there is none; `epsilon` and `delta`
+        are what the study spends.
+        """
+        found = [
+            *_refused("columns", self.columns, columns, "be used; leave out of the study"),
+            *_refused("questions", self.questions, questions, "be asked here"),
+        ]
         if not (noised or self.exact_sums):
-            yield (
-                "exact_sums: sums would leave without noise, and patients may be computed from "
-                "them. Give the study a [privacy.noise], or the hospital's policy "
-                "exact_sums = true."
-            )
-
-    def too_few_centers(self, centers: int) -> Iterator[str]:
-        """A secure sum over too few, of whom most together may compute the others' part."""
-        if centers < self.centers:
-            yield (
+            found.append(_EXACT)
+        if centers is not None and centers < self.centers:
+            found.append(
                 f"centers: found {centers} in a secure sum; at least {self.centers} are needed."
             )
-
-    def too_many_rounds(self, rounds: int) -> Iterator[str]:
-        """More questions than one study is answered."""
-        if rounds > self.rounds:
-            yield (
-                f"rounds: the study asks {rounds} questions; at most {self.rounds} are "
-                "answered. Take fewer steps, or another method."
-            )
-
-    def too_little_noise(self, epsilon: float, delta: float) -> Iterator[str]:
-        """Noise so little that one study would spend more than all of them may."""
-        for key, asked, most in (
-            ("epsilon", epsilon, self.epsilon),
-            ("delta", delta, self.delta),
+        for key, asked, words in (
+            ("rounds", rounds, "questions are answered"),
+            ("epsilon", epsilon, "may be spent by all studies together"),
+            ("delta", delta, "may be spent by all studies together"),
         ):
+            most = getattr(self, key)
             if most is not None and asked > most:
-                yield (
-                    f"{key}: the study asks for {asked:g}; all studies together may spend "
-                    f"{most:g}."
-                )
+                found.append(f"{key}: the study asks for {asked:g}; at most {most:g} {words}.")
+        return found
 
     def to_toml(self) -> str:
         """The policy as the text of a policy file, every key with what it means."""

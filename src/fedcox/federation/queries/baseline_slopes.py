@@ -40,9 +40,8 @@ class BaselineSlopesAt(AbstractNetworkQuery[Derivatives], AbstractSumQuery[Deriv
     def numbers(self) -> int:
         return self.theta.size + self.alpha.size + 1
 
-    @property
-    def fine(self) -> int | None:
-        return 1  # losses are compared with each other, to their last digits
+    #: Losses are compared with each other, to their last digits.
+    fine = 1
 
     def answer(self, cohort: Cohort) -> Derivatives:
         if not cohort.patients:

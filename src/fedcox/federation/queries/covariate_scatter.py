@@ -36,9 +36,8 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
     def numbers(self) -> int:
         return int(self.mean.size)
 
-    @property
-    def fine(self) -> int | None:
-        return None  # columns come in any unit
+    #: Columns come in any unit.
+    fine = None
 
     def answer(self, cohort: Cohort) -> FloatArray:
         with np.errstate(over="ignore"):  # an infinite square is told by its column

@@ -44,9 +44,8 @@ class CovariateSums(AbstractSumQuery[ColumnSums]):
     def numbers(self) -> int:
         return 0
 
-    @property
-    def fine(self) -> int | None:
-        return None  # columns come in any unit
+    #: Columns come in any unit.
+    fine = None
 
     def answer(self, cohort: Cohort) -> ColumnSums:
         total = cohort.totals

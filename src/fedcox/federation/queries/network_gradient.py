@@ -36,9 +36,8 @@ class NetworkGradientAt(AbstractNetworkQuery[NetworkSum], AbstractSumQuery[Netwo
     def batched(self) -> bool:
         return self.batch is not None
 
-    @property
-    def fine(self) -> int | None:
-        return 1  # losses are compared with each other, to their last digits
+    #: Losses are compared with each other, to their last digits.
+    fine = 1
 
     def answer(self, cohort: Cohort) -> NetworkSum:
         agreed, rows = self.agreed, None

@@ -45,9 +45,8 @@ class NetworkLossAt(AbstractNetworkQuery[HeldOutLoss], AbstractSumQuery[HeldOutL
     def batched(self) -> bool:
         return True
 
-    @property
-    def fine(self) -> int | None:
-        return None  # losses are compared with each other, to their last digits
+    #: Losses are compared with each other, to their last digits.
+    fine = None
 
     def answer(self, cohort: Cohort) -> HeldOutLoss:
         agreed = self.agreed

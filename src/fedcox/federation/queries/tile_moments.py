@@ -55,13 +55,9 @@ class TileMoments(AbstractSumQuery[TileMomentSums]):
     def numbers(self) -> int:
         return 1
 
-    @property
-    def fine(self) -> int | None:
-        """All: encoders differ in scale by orders, and small eigenvalues count too.
-
-        Under masks this is four times as long, 67 MB for 2048 features, and asked once.
-        """
-        return None
+    #: All: encoders differ in scale by orders, and small eigenvalues count too. Under masks this
+    #: is four times as long, 67 MB for 2048 features, and asked once.
+    fine = None
 
     def answer(self, cohort: Cohort) -> TileMomentSums:
         bags = self._bags(cohort)
