@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedcox.privacy.policy_tables import BY_NAME_ONLY, QUESTIONS
 from torch import Tensor, nn
 
 from fedcox.analysis.asked_of_network import asked_by_training
@@ -27,7 +28,6 @@ from fedcox.federation.center import Center
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.policy import Policy
-from fedcox.privacy.policy_tables import BY_NAME_ONLY, QUESTIONS
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_averaging import NetworkAveraging
 from fedcox.solvers.network_solver import EpochLoss, NetworkStep

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedcox.federation.study_check import StudyCheck
 
 from fedcox.analysis.fit import estimate, fit
 from fedcox.analysis.plan import Plan
@@ -20,7 +21,6 @@ from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
 from fedcox.federation.query import AbstractQuery
-from fedcox.federation.study_check import StudyCheck
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.party import Party

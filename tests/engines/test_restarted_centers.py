@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedcox.analysis.replay import Replay
 
 from fedcox.analysis.fit import estimate
 from fedcox.analysis.plan import Plan
-from fedcox.analysis.replay import Replay
 from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import InProcessCarrier, Masked

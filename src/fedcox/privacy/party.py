@@ -131,9 +131,9 @@ class Party:
     ) -> bytes:
         """Mask and sign the vector of one round, at most once.
 
-        `question` is a fingerprint of what was asked. `centers` take part in the round; whoever is
-        not among them stays out until the next set-up. A `whole` round is not opened without
-        one of them.
+        `question` is a fingerprint of what was asked. `centers` take part in the round; whoever
+        is not among them stays out until the next set-up. A `whole` round is not opened
+        without one of them.
         """
         if vector.dtype != np.uint64 or vector.ndim != 1:
             raise TypeError("A vector is one row of integers mod 2^64 (uint64).")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -206,10 +206,15 @@ class Policy(BaseModel):
         `centers` are those of a secure sum, None where there is none; `epsilon` and `delta`
         are what the study spends.
         """
-        found = [
-            *_refused("columns", self.columns, columns, "be used; leave out of the study"),
-            *_refused("questions", self.questions, questions, "be asked here"),
-        ]
+        found = []
+        for key, names, verb in (
+            ("columns", columns, "be used; leave out of the study"),
+            ("questions", questions, "be asked here"),
+        ):
+            allowed = getattr(self, key)
+            refused = [f"'{name}'" for name in names if name not in allowed]
+            if refused and allowed != "all":
+                found.append(f"{key}: {', '.join(refused)} may not {verb}.")
         if not (noised or self.exact_sums):
             found.append(_EXACT)
         if centers is not None and centers < self.centers:
@@ -236,22 +241,13 @@ class Policy(BaseModel):
         return "\n\n".join(parts) + "\n"
 
 
-def _refused(
-    key: str, allowed: Collection[str], asked: Iterable[str], verb: str
-) -> Iterator[str]:
-    refused = [] if allowed == "all" else [name for name in asked if name not in allowed]
-    if refused:
-        names = ", ".join(f"'{name}'" for name in refused)
-        yield f"{key}: {names} may not {verb}."
-
-
 def _sentence(details: ErrorDetails) -> str:
     key = str(details["loc"][0])
+    if key in _TABLES and isinstance(details["input"], Mapping):
+        return f"[{key}]: a policy has no tables any more: {_TABLES[key]}."
     if details["type"] != "extra_forbidden":
         needed = details.get("ctx", {}).get("needed", "something else")
         return f"{key}: found {_shown(details['input'])}; {needed} is needed."
-    if key in _TABLES:
-        return f"[{key}]: a policy has no tables any more: {_TABLES[key]}."
     keys = list(Policy.model_fields)
     near = difflib.get_close_matches(key.lower(), keys, n=1, cutoff=0.6)
     hint = f" Did you mean '{near[0]}'?" if near else ""

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from fedcox.federation.evidence import Evidence
 
 from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.questions import decode_questions, encode_questions
@@ -23,7 +24,6 @@ from fedcox.federation.compression import (
     Sign,
     TopK,
 )
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.queries.bounded_sums import (
     NoisedEventProducts,
     NoisedLifeTable,

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fedcox.analysis.replay import Replay
 
 from fedcox.analysis.agreement import agree
 from fedcox.analysis.plan import Plan
-from fedcox.analysis.replay import Replay
 from fedcox.engines.masked import Masked
 from fedcox.errors import RefusedError
 from fedcox.evaluation.attacks.candidate import Candidate, Patients, matches

@@ -55,8 +55,8 @@ class TileMoments(AbstractSumQuery[TileMomentSums]):
     def numbers(self) -> int:
         return 1
 
-    #: All: encoders differ in scale by orders, and small eigenvalues count too. Under masks this
-    #: is four times as long, 67 MB for 2048 features, and asked once.
+    #: All: encoders differ in scale by orders, and small eigenvalues count too. Under masks
+    #: this is four times as long, 67 MB for 2048 features, and asked once.
     fine = None
 
     def answer(self, cohort: Cohort) -> TileMomentSums:
