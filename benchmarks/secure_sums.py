@@ -114,7 +114,7 @@ def _bytes_of(masked: MaskedCenters, run: Callable[[], object]) -> int:
 def _checked_sum(masked: MaskedCenters, dropping: int) -> None:
     total = masked.sum(dropping)
     expected = np.sum(list(masked.vectors.values())[dropping:], axis=0)
-    allowed = len(masked.vectors) * float(masked.point.resolution) / 2 + 1e-11
+    allowed = len(masked.vectors) * 2.0**-DEFAULT_BITS / 2 + 1e-11
     if np.abs(total - expected).max() > allowed:
         raise RuntimeError("The masked sum is not the plain one.")
 

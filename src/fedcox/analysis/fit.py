@@ -200,8 +200,8 @@ def fit(
     found = estimate(Plan.of(study), federation, watch)
     agreement, plan = found.agreement, found.plan
     told = (
-        *([] if federation.in_one_process else [exact_sums()]),
         *lost_centers(found.lost),
+        *([] if federation.in_one_process else [exact_sums()]),
         *filled_cells(study.schema, agreement),
         *notices(plan, agreement, found.solution),
     )

@@ -104,11 +104,3 @@ def test_equal_questions_have_equal_digests_and_other_noise_is_another_question(
 def test_the_name_tells_whether_patients_are_sampled() -> None:
     names = [gradient(GaussianRelease(5.0, 1.0, rate)).name for rate in (1.0, 0.1)]
     assert names == ["clipped gradient", "clipped gradient of a sample"]
-
-
-def test_the_exposure_is_that_of_a_gradient() -> None:
-    exposure = gradient(GaussianRelease(5.0, 1.0)).exposure(COHORT)
-    assert exposure.patients == COHORT.patients
-    assert exposure.parameters == GRID.intervals + 2
-    assert not exposure.patient_level
-    assert moments(GaussianRelease(5.0, 1.0)).exposure(COHORT).smallest_group is None
