@@ -28,7 +28,10 @@ from fedcox.survival.cohort import Cohort
 from fedcox.survival.time_grid import TimeGrid
 
 #: Secure sums between hospitals without noise are told to the reader.
-pytestmark = pytest.mark.filterwarnings("ignore::fedcox.errors.ExactSumsWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::fedcox.errors.ExactSumsWarning"),
+    pytest.mark.filterwarnings("ignore::fedcox.errors.EmptyIntervalsWarning"),
+]
 
 COLUMNS = 4
 
