@@ -32,11 +32,7 @@ marker = { type = "number", min = 0, max = 20 }
     "privacy": "secure_sums = false",
     "privacy__differential": "epsilon = 4\ndelta = 1e-5",
 }
-POLICY = """[protection]
-secure_sums = "optional"
-
-[differential_privacy]
-epsilon = 5
+POLICY = """epsilon = 5
 delta = 2e-5
 """
 
