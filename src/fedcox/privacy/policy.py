@@ -59,8 +59,8 @@ BY_NAME_ONLY = (
 USUAL_DELTA = 1e-3
 #: What stood in tables before, and where it is now.
 _TABLES = {
-    "cohort": "columns is a line of its own. Numbers of patients are no limit any more",
-    "groups": "sizes of groups are no limit any more: see exact_sums",
+    "cohort": "columns is a line of its own, and centers of any size take part",
+    "groups": "groups of any size are allowed, see exact_sums",
     "blocks": "what may leave is said by exact_sums",
     "questions": 'questions = ["…"] is a line of its own, and exact_sums says the rest',
     "parameters": "rounds is a line of its own; no other limit is left",
