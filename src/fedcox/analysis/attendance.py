@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fedcox.errors import RefusedError
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
 from fedcox.survival.cohort import FloatArray
@@ -37,16 +36,8 @@ class Attended(AbstractFederation):
         for query in queries:
             if query.point is not None:
                 self.point = query.point
-        try:
-            answers = self._federation.ask_together(queries, each)
-        except RefusedError:
-            # Asked again among those left, centers refuse what was agreed with others.
-            self._look()
-            raise
-        self._look()
-        return answers
-
-    def _look(self) -> None:
+        answers = self._federation.ask_together(queries, each)
         if self._federation.names != self.names:
             self.names = self._federation.names
             raise CentersLostError
+        return answers
