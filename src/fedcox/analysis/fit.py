@@ -201,7 +201,7 @@ def fit(
     agreement, plan = found.agreement, found.plan
     told = (
         *lost_centers(found.lost),
-        *([] if federation.in_one_process else [exact_sums()]),
+        *exact_sums(study, federation),
         *filled_cells(study.schema, agreement),
         *notices(plan, agreement, found.solution),
     )

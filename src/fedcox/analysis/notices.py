@@ -9,8 +9,10 @@ import numpy as np
 from fedcox.analysis.agreement import MANY_OF_THEM, Agreement
 from fedcox.analysis.fitted import Notice
 from fedcox.analysis.plan import Plan
+from fedcox.analysis.study import Study
 from fedcox.data.schema import CohortSchema
 from fedcox.data.wording import counted, listed
+from fedcox.federation.query import Federation
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.solver import Solution
 from fedcox.survival.time_grid import Pieces, TimeGrid
@@ -47,14 +49,19 @@ def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notic
     )
 
 
-def exact_sums() -> Notice:
-    """Of a fit between hospitals, or a rehearsal of one, without noise."""
-    return Notice(
-        "ExactSumsWarning",
-        "Sums leave hospitals without noise. Whoever sees the totals may be able to compute "
-        "patients from them, however many patients a sum is over. Every hospital's own policy "
-        "must say exact_sums = true; a [privacy.noise] in the study needs no such word.",
-    )
+def exact_sums(study: Study, federation: Federation) -> list[Notice]:
+    """Of a fit between hospitals, or a rehearsal of one, whose study wants no noise."""
+    if study.privacy.noise != "none" or federation.in_one_process:
+        return []
+    return [
+        Notice(
+            "ExactSumsWarning",
+            "Sums leave hospitals without noise. Whoever sees the totals may be able to "
+            "compute patients from them, however many patients a sum is over. Every hospital's "
+            "own policy must say exact_sums = true; a [privacy.noise] in the study needs no "
+            "such word.",
+        )
+    ]
 
 
 def lost_centers(names: Sequence[str], *, done_again: bool = True) -> list[Notice]:
