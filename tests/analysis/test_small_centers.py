@@ -1,4 +1,4 @@
-"""Centers of any size take part under noise: fifty small ones, one patient alone, and nobody."""
+"""Centers of any size take part under noise: fifty small ones, one patient, and nobody."""
 
 from __future__ import annotations
 
