@@ -51,7 +51,7 @@ class InProcess:
         self.centers = numbered_through(sorted(centers, key=lambda center: center.name))
         self.names = tuple(center.name for center in self.centers)
         self.ledger = Ledger()
-        # Centers with limits, or asked one by one, are hospitals in rehearsal.
+        # Centers with a policy, or asked one by one, are hospitals in rehearsal.
         self.in_one_process = not apart and all(center.gate is None for center in centers)
         self._wards = self.centers if apart else wards(self.centers)
 

@@ -1,6 +1,6 @@
 """Where is written what a study was answered? On the disk, so that a restart forgets nothing.
 
-Every job of a coordinator may be a new process at the hospital. What limits, noise and secure
+Every job of a coordinator may be a new process at the hospital. What policies, noise and secure
 sums have to remember is in one file of the study's own folder, and there before a reply leaves.
 The file is replaced whole, and ends with its hash: a computer that stops at any moment
 leaves the old file or the new one, and a damaged one is refused. It is neither repaired nor
@@ -161,7 +161,7 @@ class StudyMemory:
             [
                 f"The folder {self.folder} cannot be trusted. {what}",
                 "Nothing is answered until the hospital has restored it from a copy made after "
-                "the last answer, or deleted the folder on purpose, by which all limits begin "
+                "the last answer, or deleted the folder on purpose, by which all counts begin "
                 "anew.",
             ],
         )

@@ -1,7 +1,7 @@
 """What is the gradient at these parameters, in few bytes? For many rounds over thin lines.
 
 Bytes are saved, nothing else: what one reply leaves out a later one brings, so that a center's
-limits hold as for the gradient itself.
+policy holds as for the gradient itself.
 """
 
 from __future__ import annotations
