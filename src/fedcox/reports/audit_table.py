@@ -9,6 +9,7 @@ from rich.table import Table
 
 from fedcox.evaluation.audit import Audit, Outcome
 from fedcox.evaluation.noise_audit import NoiseAudit
+from fedcox.privacy.policy import Policy
 
 
 def noise_line(noise: NoiseAudit) -> str:
@@ -42,6 +43,7 @@ def _cell(outcome: Outcome) -> str:
     if outcome.recovered:
         return f"[bold red]{outcome.recovered:,}[/]"
     if outcome.refused is not None:
-        rule = f": {outcome.refused}" if outcome.refused.startswith("[") else ""
+        named = outcome.refused.startswith("[") or outcome.refused in Policy.model_fields
+        rule = f": {outcome.refused}" if named else ""
         return escape(f"refused{rule}")
     return "0" if outcome.attacked else "–"
