@@ -110,6 +110,7 @@ def test_a_policy_is_frozen() -> None:
 def test_all_faults_are_told_at_once() -> None:
     found = faults(
         """
+        self = 1
         column = ["age"]
         columns = [1]
         questions = "some"
@@ -122,6 +123,7 @@ def test_all_faults_are_told_at_once() -> None:
     )
     keys = "columns, questions, exact_sums, epsilon, delta, centers, rounds"
     assert set(found) == {
+        f"self: unknown key. The keys are {keys}.",
         f"column: unknown key. Did you mean 'columns'? The keys are {keys}.",
         'columns: found [1]; a list of names in quotes, or "all" is needed.',
         'questions: found "some"; a list of names in quotes, or "all" is needed.',

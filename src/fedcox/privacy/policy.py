@@ -156,7 +156,7 @@ class Policy(BaseModel):
     centers: Centers = Field(default=3, description="fewest centers in a secure sum")
     rounds: Count = Field(default=200, description="most questions that one study is answered")
 
-    def __init__(self, **keys: Any) -> None:
+    def __init__(self, /, **keys: Any) -> None:
         """Check every key; all faults are raised at once as a `PolicyError`."""
         if keys.get("epsilon") is not None and keys.get("delta") is None:
             keys["delta"] = USUAL_DELTA
