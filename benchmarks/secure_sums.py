@@ -16,7 +16,8 @@ from benchmarks.child_process import ProgramError, run_module
 from benchmarks.patients import SEED, FloatArray
 from benchmarks.problems import PROBLEMS, Problem
 from benchmarks.results import Result
-from fedcox.privacy.fixed_point import FixedPoint
+from fedcox.federation.query import DEFAULT_BITS
+from fedcox.privacy import fixed_point
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.party import Party
 from fedcox.privacy.secure_sum import SecureSum
@@ -49,7 +50,6 @@ class MaskedCenters:
             name: Party(name, _STUDY, identity, known) for name, identity in identities.items()
         }
         self.vectors = vectors
-        self.point = FixedPoint(len(vectors))
         self.transport = CountingTransport(self.parties)
         self.coordinator = SecureSum(_STUDY, known, self.transport)
 
@@ -59,14 +59,18 @@ class MaskedCenters:
         def collect(round_number: int, centers: tuple[str, ...]) -> dict[str, bytes]:
             replies = {
                 name: self.parties[name].masked(
-                    round_number, _QUESTION, self.point.encode(self.vectors[name]), centers
+                    round_number,
+                    _QUESTION,
+                    fixed_point.encode(self.vectors[name], DEFAULT_BITS, len(self.vectors)),
+                    centers,
                 )
                 for name in centers[dropping:]
             }
             self.transport.bytes_up += sum(map(len, replies.values()))
             return replies
 
-        return self.point.decode(self.coordinator.sum(_QUESTION, collect).total)
+        total = self.coordinator.sum(_QUESTION, collect).total
+        return fixed_point.decode(total, DEFAULT_BITS)
 
 
 def measure(problem: Problem, contender: str) -> dict[str, float]:
@@ -110,7 +114,7 @@ def _bytes_of(masked: MaskedCenters, run: Callable[[], object]) -> int:
 def _checked_sum(masked: MaskedCenters, dropping: int) -> None:
     total = masked.sum(dropping)
     expected = np.sum(list(masked.vectors.values())[dropping:], axis=0)
-    allowed = len(masked.vectors) * float(masked.point.resolution) / 2 + 1e-11
+    allowed = len(masked.vectors) * 2.0**-DEFAULT_BITS / 2 + 1e-11
     if np.abs(total - expected).max() > allowed:
         raise RuntimeError("The masked sum is not the plain one.")
 

@@ -177,7 +177,7 @@ class Setting:
     study: Mapping[str, Any] = field(default_factory=dict)
 
 
-SECURE = {"privacy": {"secure_sums": True}}
+SECURE = {"privacy": {"secure_sums": True, "noise": "none"}}
 SETTINGS = (
     Setting("one table", 0.1, 0.015, 0.03),
     Setting("seven centers, secure sums", 0.4, 0.035, split=True, study=SECURE),

@@ -32,11 +32,7 @@ marker = { type = "number", min = 0, max = 20 }
     "privacy": "secure_sums = false",
     "privacy__noise": "epsilon = 4\ndelta = 1e-5\npatients = 600",
 }
-POLICY = """[protection]
-secure_sums = "optional"
-
-[differential_privacy]
-epsilon = 5
+POLICY = """epsilon = 5
 delta = 2e-5
 """
 
@@ -96,7 +92,7 @@ def center_lost(federation: Federation, log: Log) -> None:
 
 def center_killed_under_masks(federation: Federation, log: Log) -> None:
     """A center is killed in the middle of a secure sum, and comes back."""
-    secure = {"privacy": "secure_sums = true", "solver": TO_THE_END}
+    secure = {"privacy": 'secure_sums = true\nnoise = "none"', "solver": TO_THE_END}
     study = _study(federation, "masked-killed", federation.short, **secure)
     run = _begun(study)
     study.stopped("C", ROUNDS)

@@ -164,9 +164,6 @@ def under_secure_sums(fitted: FittedStudy) -> FittedStudy:
                 query={"longest follow-up": "last interval"}.get(row.query, row.query),
                 bytes_up=row.bytes_up + 40,
                 protection="masks",
-                smallest_group={"longest follow-up": 1, "covariate sums": None}.get(
-                    row.query, 11
-                ),
             )
             for row in fitted.ledger
         ),
@@ -189,7 +186,6 @@ def under_differential_privacy(
             numbers + 7,
             8 * (numbers + 7),
             "masks and noise" if masked else "noise",
-            None,
             epsilon,
         )
         for step in range(1, steps + 1)
@@ -327,7 +323,6 @@ def _ledger(names: list[str], intervals: int, columns: int) -> tuple[LedgerRow, 
         (2, "covariate sums", 2 * columns, 0),
         *((2 + i, "hessian", curvature, intervals + columns) for i in range(1, 6)),
     ]
-    groups = {"longest follow-up": 1, "interval counts": 2, "hessian": 2}
     return tuple(
         LedgerRow(
             number,
@@ -337,7 +332,6 @@ def _ledger(names: list[str], intervals: int, columns: int) -> tuple[LedgerRow, 
             8 * up,
             down,
             8 * down,
-            smallest_group=groups.get(query),
         )
         for number, query, up, down in asked
         for name in names

@@ -24,7 +24,8 @@ FedcoxWarning                the numbers are finite, but read this before using 
 ├── ConstantColumnsWarning   columns with one value in every center
 ├── EmptyIntervalsWarning    intervals without an event: hazard zero
 ├── EventsOnlyIntervalsWarning   intervals where everyone at risk has the event: hazard one
-├── JoinedIntervalsWarning   intervals, or pieces, that were joined with their neighbours
+├── JoinedIntervalsWarning   pieces that were joined with their neighbours
+├── ExactSumsWarning         sums without noise were asked of hospitals
 ├── CoarseTimeWarning        intervals so wide, or ties so many, that ratios may be far off
 ├── LateEventsWarning        events after the horizon, which do not count
 ├── SeparationWarning        a coefficient that grows without bound
@@ -170,7 +171,11 @@ class EventsOnlyIntervalsWarning(FedcoxWarning):
 
 
 class JoinedIntervalsWarning(FedcoxWarning):
-    """Intervals that were joined with their neighbours: for want of events, or of patients."""
+    """Pieces that were joined with their neighbours, since nobody had the event in them."""
+
+
+class ExactSumsWarning(FedcoxWarning):
+    """Sums without noise, from which patients may be computed, were asked of hospitals."""
 
 
 class CoarseTimeWarning(FedcoxWarning):

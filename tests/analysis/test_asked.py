@@ -46,7 +46,7 @@ def test_a_study_asks_nothing_that_is_not_on_its_list(solver: str, grid: str) ->
 @pytest.mark.parametrize("grid", ["as given", "no horizon"])
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "adam"])
 def test_nor_does_one_under_masks(solver: str, grid: str) -> None:
-    masked = "[privacy]\nsecure_sums = true"
+    masked = "[privacy]\nsecure_sums = true\nnoise = 'none'"
     plan = study(f"{GRIDS[grid]}\n[solver]\n{SOLVERS[solver]}\n{masked}\n")
     assert asked(plan) - {"key set-up"} <= set(asked_by(plan))
 

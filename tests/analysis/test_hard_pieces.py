@@ -85,7 +85,7 @@ def test_nobody_can_have_the_event_before_some_day() -> None:
     masked = run(
         frame.assign(center=np.arange(len(frame)) % 4),
         center="center",
-        privacy={"secure_sums": True},
+        privacy={"secure_sums": True, "noise": "none"},
     )
     assert distance(masked, frame) < 0.2
 
@@ -184,22 +184,6 @@ def test_grouped_time_says_when_it_may_mislead() -> None:
     )
     assert not told(run(frame, grid={"width": 20}), CoarseTimeWarning)
     assert distance(run(frame, grid={"width": 100}), frame) < distance(wide, frame) / 3
-
-
-def test_joined_intervals_are_told_with_their_widths() -> None:
-    frame = table(300).assign(center=lambda frame: np.arange(len(frame)) % 4)
-    fitted = run(
-        frame,
-        center="center",
-        grid={"width": 5, "horizon": 200},
-        model={"link": "cloglog"},
-        privacy={"secure_sums": True},
-    )
-    text = told(fitted, JoinedIntervalsWarning)
-    widest = np.diff(fitted.edges, prepend=0.0).max()
-    assert f"40 intervals were joined to {fitted.edges.size}" in text
-    assert f"the widest is {widest:g} long" in text
-    assert f"time ends at {fitted.edges[-1]:g}" in text
 
 
 def test_time_zero_counts_in_the_first_unit_where_the_study_allows_it() -> None:
@@ -310,7 +294,7 @@ def test_between_hospitals_a_few_fractions_do_not_hide_the_unit() -> None:
     mixed.loc[0, "time"] = 3.5
     secure: dict[str, Any] = {
         "center": "center",
-        "privacy": {"secure_sums": True, "longest": 1e6},
+        "privacy": {"secure_sums": True, "noise": "none", "longest": 1e6},
     }
     one, other = run(whole, **secure), run(mixed, **secure)
     assert one.resolution == other.resolution == 1
@@ -335,7 +319,7 @@ def trial(patients: int, last: float, unit: float = 1.0, seed: int = 0) -> pd.Da
     return frame.assign(event=(time <= last).astype(int), center=np.arange(patients) % 4)
 
 
-MASKED = {"privacy": {"secure_sums": True}}
+MASKED = {"privacy": {"secure_sums": True, "noise": "none"}}
 
 
 def test_a_day_on_which_a_trial_ends_is_not_taken_for_the_unit_of_its_times() -> None:
@@ -561,7 +545,7 @@ def test_round_times_of_a_table_bound_no_piece(seed: int) -> None:
     for factor in (1.0, 365.25):
         other = frame.assign(time=frame["time"] * factor)
         outcome = {"resolution": factor}
-        privacy = {"secure_sums": True, "longest": 18262.0 * factor}
+        privacy = {"secure_sums": True, "noise": "none", "longest": 18262.0 * factor}
         fits.append(run(other, "center", outcome=outcome, privacy=privacy))
     np.testing.assert_allclose(fits[1].edges, 365.25 * fits[0].edges, rtol=1e-12)
     np.testing.assert_allclose(fits[1].summary["coef"], fits[0].summary["coef"], atol=1e-9)

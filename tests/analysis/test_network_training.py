@@ -28,8 +28,7 @@ from fedcox.errors import (
 from fedcox.federation.center import Center
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer
 from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import Policy
-from fedcox.privacy.policy_tables import BY_NAME_ONLY, QUESTIONS
+from fedcox.privacy.policy import BY_NAME_ONLY, QUESTIONS, Policy
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_averaging import NetworkAveraging
 from fedcox.solvers.network_solver import EpochLoss, NetworkStep
@@ -460,7 +459,6 @@ def test_under_noise_nothing_else_is_asked(kind: Kind, masked: bool) -> None:
     rows = [row for row in record.ledger if row.query != "key set-up"]
     assert {row.query for row in rows} == {"clipped network gradient"}
     assert {row.protection for row in rows} == {"masks and noise" if masked else "noise"}
-    assert all(row.smallest_group is None for row in rows)
     assert record.rounds == PRIVATE.steps
     assert record.patients is record.events is None
     assert record.guarantee is not None
@@ -528,32 +526,13 @@ def limited(policy: Policy) -> InProcess:
 
 
 def test_a_hospital_that_allows_no_networks_refuses_them() -> None:
-    allowed = {
-        "questions": {
-            "allowed": (
-                "covariate sums",
-                "fractional times",
-                "interval counts",
-                "covariate scatter",
-            )
-        }
-    }
-    tables: dict[str, Any] = {
-        name: getattr(Policy.without_limits(), name).model_dump()
-        for name in ("cohort", "groups", "blocks", "questions", "parameters", "protection")
-    }
-    tables["questions"] |= allowed["questions"]
+    answered = ["covariate sums", "fractional times", "interval counts", "covariate scatter"]
+    without = Policy(exact_sums=True, questions=answered)
     with pytest.raises(RefusedError, match="'network gradient of a batch' may not be asked"):
-        train_network(plan(), limited(Policy(**tables)))
-    tables["questions"]["allowed"] = "all"
-    train_network(plan(solver=replace(ADAM, epochs=1)), limited(Policy(**tables)))
-    tables["cohort"]["parameters_per_patient"] = 5.0
-    with pytest.raises(RefusedError, match=r"parameters_per_patient: found 33 parameters"):
-        train_network(plan(), limited(Policy(**tables)))
-    tables["cohort"]["parameters_per_patient"] = np.inf
-    tables["groups"]["batch"] = 20
-    with pytest.raises(RefusedError, match=r"\[groups\] batch"):
-        train_network(plan(), limited(Policy(**tables)))
+        train_network(plan(), limited(without))
+    with pytest.raises(RefusedError, match="exact_sums: sums would leave without noise"):
+        train_network(plan(), limited(Policy(questions="all")))
+    train_network(plan(solver=replace(ADAM, epochs=1)), limited(Policy.without_limits()))
 
 
 @pytest.mark.parametrize(

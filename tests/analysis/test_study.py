@@ -357,8 +357,9 @@ def test_keys_of_one_kind_of_time_are_refused_with_the_other(link: str) -> None:
     outcome = {"time": "days", "event": "died", "resolution": 1}
     assert "[outcome] resolution" in the_fault(outcome=outcome, **grouped)
     assert "[model] censored_interval" in the_fault(model={"censored_interval": "half"})
-    assert "[privacy] smallest_group" in the_fault(privacy={"smallest_group": 5})
-    assert Study(**{**SHORT, **grouped, "privacy": {"smallest_group": 5}}).privacy.group == 5
+    for key in ("smallest_group", "smallest_tail"):
+        told = the_fault(privacy={key: 5}, **grouped)
+        assert told == f"[privacy] {key}: intervals are not joined any more; leave it out."
 
 
 @pytest.mark.parametrize(
@@ -417,7 +418,6 @@ def test_covariates_that_cannot_be_are_refused(covariates: Any, words: str) -> N
         ({"solver": {"max_rounds": 2.5}}, "[solver] max_rounds: found 2.5; a whole number"),
         ({"solver": {"speed": 1}}, "[solver] speed: unknown key"),
         ({"privacy": {"epsilon": 1}}, "[privacy] epsilon: unknown key"),
-        ({"privacy": {"smallest_group": -1}}, "a number of at least 0 is needed"),
         (
             {"grid": {"times": "events"}, "privacy": {"secure_sums": True}},
             "every patient's event time",

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedcox.cli.check import check
-from fedcox.errors import CohortError, RefusedError, StudyError
+from fedcox.errors import CohortError, StudyError
 
 STUDY = """
 [outcome]
@@ -176,19 +176,3 @@ def test_no_interval_ends_with_a_patients_own_time(
         shown = capsys.readouterr().out
         assert "900 – 1000" in shown
         assert "983" not in shown
-
-
-def test_too_few_patients_for_pieces_cut_by_their_events_are_told_with_the_policy(
-    study: Path, data: Path, tmp_path: Path
-) -> None:
-    """Forty events make four pieces, beside three columns: seven parameters."""
-    frame = pd.read_csv(data).assign(died=1, days=10 * np.arange(1, 41))
-    frame.to_csv(data, index=False)
-    study.write_text(STUDY.replace("[grid]\nwidth = 100\n", "[grid]\nhorizon = 1000\n"))
-    policy = tmp_path / "policy.toml"
-    policy.write_text("[cohort]\nparameters_per_patient = 0.1\n")
-    with pytest.raises(RefusedError) as raised:
-        check(study, data, str(policy))
-    assert any(
-        "parameters_per_patient: found 7 parameters" in fault for fault in raised.value.faults
-    )

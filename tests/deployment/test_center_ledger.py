@@ -33,7 +33,7 @@ def test_a_row_of_the_ledger_is_on_the_disk_before_the_reply_leaves(
     folder = CenterFolder(tmp_path, "A", "trial", "127.0.0.1", 8002, date(2030, 1, 1))
     CenterSettings("patients.csv", NO_LIMITS).write(folder.settings)
     desk = HospitalDesk(folder)
-    row = Leaving("gradient", 4, "none", 30, 0.0)
+    row = Leaving("gradient", 4, "none", 0.0)
     desk.leaving([row])
     first = folder.ledger.stat().st_size
     assert first in synced

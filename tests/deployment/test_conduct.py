@@ -30,12 +30,21 @@ from tests.deployment.hospitals import CENTERS, STUDY, Hospitals, frames, study
 from tests.engines.nvflare.direct_line import DirectLine, Tamper
 from tests.engines.nvflare.wrong_answers import read_spoilt_ones_too
 
-SECURE = STUDY + "\n[privacy]\nsecure_sums = true\n"
+SECURE = STUDY + '\n[privacy]\nsecure_sums = true\nnoise = "none"\n'
+#: Sums between hospitals without noise are told to the reader.
+pytestmark = pytest.mark.filterwarnings("ignore::fedcox.errors.ExactSumsWarning")
 
 
 @pytest.fixture
 def hospitals(tmp_path: Path) -> Hospitals:
     return Hospitals(tmp_path)
+
+
+def exact_sums(folder: Path, rounds: int = 200) -> str:
+    """A policy that lets sums leave without noise."""
+    policy = folder / "exact.toml"
+    policy.write_text(f"exact_sums = true\nrounds = {rounds}\n")
+    return str(policy)
 
 
 def in_one_process(text: str = STUDY) -> FittedStudy:
@@ -267,7 +276,7 @@ def test_where_masks_were_agreed_nothing_leaves_without_one(hospitals: Hospitals
 
 
 def test_with_limits_on_the_study_runs_and_is_the_same(tmp_path: Path) -> None:
-    limited = Hospitals(tmp_path, policy="default")
+    limited = Hospitals(tmp_path, policy=exact_sums(tmp_path))
     approved(limited, SECURE)
     found, plain = result(conducted(limited, SECURE)), in_one_process(SECURE)
     for row, other in zip(found.coefficients, plain.coefficients, strict=True):
@@ -276,13 +285,13 @@ def test_with_limits_on_the_study_runs_and_is_the_same(tmp_path: Path) -> None:
 
 def test_a_policy_refuses_by_its_rules_alone(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
-    policy.write_text('[protection]\nsecure_sums = "required"\n')
+    policy.write_text("epsilon = 10\n")
     hospitals = Hospitals(tmp_path / "all", policies={"Cork": str(policy)})
     approved(hospitals)
     with pytest.raises(InputError) as caught:
         result(conducted(hospitals))
     (fault,) = caught.value.faults
-    assert fault.startswith("Cork: its own policy refuses ([")
+    assert fault == "Cork: its own policy refuses (exact_sums)."
 
 
 def without_down(fitted: FittedStudy) -> FittedStudy:
@@ -343,9 +352,9 @@ def test_a_center_that_is_not_connected_is_missing(hospitals: Hospitals) -> None
 
 
 @pytest.mark.parametrize("calls", [3, 9, 18])
-@pytest.mark.parametrize("policy", ["none", "default"])
-def test_secure_sums_go_on_after_a_crash(tmp_path: Path, calls: int, policy: str) -> None:
-    hospitals = Hospitals(tmp_path, policy)
+@pytest.mark.parametrize("limited", [False, True])
+def test_secure_sums_go_on_after_a_crash(tmp_path: Path, calls: int, limited: bool) -> None:
+    hospitals = Hospitals(tmp_path, exact_sums(tmp_path) if limited else "none")
     approved(hospitals, SECURE)
     run = conducted(hospitals, SECURE, lost_after("Cork", calls))
     assert run.failure() is not None
@@ -373,17 +382,17 @@ def test_a_center_that_masked_sums_went_on_without_stays_out(tmp_path: Path) -> 
 
 
 def test_limits_are_not_set_back_by_a_new_job(tmp_path: Path) -> None:
-    policy = tmp_path / "policy.toml"
-    policy.write_text("[questions]\nrounds = 3\n")
-    hospitals = Hospitals(tmp_path / "all", str(policy))
+    hospitals = Hospitals(tmp_path / "all", exact_sums(tmp_path, rounds=15))
     approved(hospitals, SECURE)
-    for _ in range(3):
-        with pytest.raises(InputError, match="needs 3"):
-            result(conducted(hospitals, SECURE))
+    result(conducted(hospitals, SECURE, name="one"))
+    for name in ("two", "three"):
+        with pytest.raises(InputError) as caught:
+            result(conducted(hospitals, SECURE, name=name))
+        assert all("its own policy refuses (rounds)" in each for each in caught.value.faults)
 
 
 def test_a_changed_file_is_not_answered_about(hospitals: Hospitals, tmp_path: Path) -> None:
-    limited = Hospitals(tmp_path / "limited", policy="default")
+    limited = Hospitals(tmp_path / "limited", policy=exact_sums(tmp_path))
     approved(limited, SECURE)
     result(conducted(limited, SECURE))
     frames()["Bern"].iloc[1:].to_csv(limited.path / "files" / "Bern.csv", index=False)
@@ -399,8 +408,8 @@ def test_what_left_is_in_each_hospital_s_ledger(hospitals: Hospitals) -> None:
     for name, folder in hospitals.folders.items():
         kept = [json.loads(line) for line in folder.ledger.read_text().splitlines()]
         here = [row for row in found.ledger if row.center == name]
-        assert [(row["question"], row["numbers"], row["smallest_group"]) for row in kept] == [
-            (row.query, row.numbers_up, row.smallest_group) for row in here
+        assert [(row["question"], row["numbers"], row["protection"]) for row in kept] == [
+            (row.query, row.numbers_up, row.protection) for row in here
         ]
 
 
@@ -454,10 +463,7 @@ def test_a_privacy_budget_survives_a_crash_and_is_paid_once(
 ) -> None:
     pytest.importorskip("dp_accounting")
     policy = tmp_path / "policy.toml"
-    policy.write_text(
-        f'[protection]\nsecure_sums = "{"required" if masked == "true" else "optional"}"\n'
-        "[differential_privacy]\nepsilon = 5\ndelta = 1e-5\n"
-    )
+    policy.write_text("epsilon = 5\ndelta = 1e-5\n")
     hospitals = Hospitals(tmp_path / "all", str(policy))
     text = STUDY + NOISE.format(masked=masked)
     approved(hospitals, text)
@@ -591,10 +597,7 @@ def test_under_noise_a_run_goes_on_from_its_last_round_whoever_is_there(
     """Begun anew, it would find nothing left of what the hospitals paid."""
     pytest.importorskip("dp_accounting")
     policy = tmp_path / "policy.toml"
-    policy.write_text(
-        f'[protection]\nsecure_sums = "{"required" if masked == "true" else "optional"}"\n'
-        "[differential_privacy]\nepsilon = 5\ndelta = 1e-5\n"
-    )
+    policy.write_text("epsilon = 5\ndelta = 1e-5\n")
     hospitals = Hospitals(tmp_path / "all", str(policy), centers=(*CENTERS, "Delft"))
     text = STUDY + NOISE.format(masked=masked) + "\n[attendance]\nneeded = 3\n"
     approved(hospitals, text)
@@ -632,10 +635,7 @@ def test_no_more_epsilon_is_spent_than_the_approved_study_names(
     import fedcox.analysis.noised_fit as noised_fit
 
     policy = tmp_path / "policy.toml"
-    policy.write_text(
-        '[protection]\nsecure_sums = "optional"\n'
-        "[differential_privacy]\nepsilon = 60\ndelta = 1e-3\n"
-    )
+    policy.write_text("epsilon = 60\ndelta = 1e-3\n")
     hospitals = Hospitals(tmp_path / "all", str(policy))
     text = STUDY + NOISE.format(masked="false")
     approved(hospitals, text)

@@ -20,13 +20,18 @@ from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
 from fedcox.federation.query import AbstractQuery
-from fedcox.federation.study_check import StudyCheck
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.party import Party
 from fedcox.privacy.policy import Policy
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.time_grid import TimeGrid
+
+#: Secure sums between hospitals without noise are told to the reader.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::fedcox.errors.ExactSumsWarning"),
+    pytest.mark.filterwarnings("ignore::fedcox.errors.EmptyIntervalsWarning"),
+]
 
 COLUMNS = 4
 
@@ -52,7 +57,7 @@ def study(method: str = "newton", **grid: float) -> Study:
         grid={"width": 30.0, **(grid or {"horizon": 900.0})},
         model={"link": "cloglog"},
         solver={"method": method},
-        privacy={"secure_sums": True},
+        privacy={"secure_sums": True, "noise": "none"},
     )
 
 
@@ -71,15 +76,11 @@ class Failing(InProcessCarrier):
         return super().exchange(step, there)
 
     def ask(
-        self,
-        names: Sequence[str],
-        queries: Sequence[AbstractQuery[Any]],
-        round_number: int,
-        previous: bytes | None,
+        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
     ) -> dict[str, MaskedReply]:
         self.asked += 1
         self.gone |= set(self.outages.get((self.asked, "ask"), ()))
-        replies = super().ask(names, queries, round_number, previous)
+        replies = super().ask(names, queries, round_number)
         return {name: reply for name, reply in replies.items() if name not in self.gone}
 
 
@@ -87,7 +88,6 @@ def failing(
     parts: Mapping[str, Cohort],
     outages: Mapping[tuple[int, str], Sequence[str]],
     policy: Policy | None = None,
-    check: StudyCheck | None = None,
 ) -> Masked:
     identities = {name: Identity.create() for name in parts}
     known = {name: identity.public for name, identity in identities.items()}
@@ -95,12 +95,11 @@ def failing(
         MaskedCenter(
             Center(name, part, gate=None if policy is None else Gate(policy)),
             Party(name, "study", identities[name], known),
-            check,
         )
         for name, part in parts.items()
     ]
     carrier = Failing(centers, outages)
-    return Masked("study", known, carrier, following=check is not None)
+    return Masked("study", known, carrier)
 
 
 def assert_same_fit(masked: Masked, parts: Mapping[str, Cohort], method: str) -> None:
@@ -163,33 +162,24 @@ def test_fifty_centers_of_which_ten_drop() -> None:
     )
 
 
-def test_limits_leave_room_to_begin_again_without_a_lost_center() -> None:
-    """Under every hospital's default policy, which counts rounds and blocks."""
+def test_a_policy_leaves_room_to_begin_again_without_a_lost_center() -> None:
+    """Every hospital counts the questions that it is asked."""
     parts = cohorts(6, 90)
-    masked = failing(parts, {(7, "ask"): ["c03"]}, policy=Policy())
+    masked = failing(parts, {(7, "ask"): ["c03"]}, policy=Policy(exact_sums=True))
     left = {name: part for name, part in parts.items() if name != "c03"}
     assert_same_fit(masked, left, "newton")
 
 
 @pytest.mark.parametrize("method", ["newton", "lbfgs"])
 @pytest.mark.parametrize("asked", [1, 2, 3, 5])
-def test_limits_begin_again_where_a_round_is_asked_twice(method: str, asked: int) -> None:
+def test_a_study_begins_again_where_a_round_is_asked_twice(method: str, asked: int) -> None:
     """One drops before it sends and one after: the others are asked about fewer patients."""
     parts = cohorts(7, 90)
     outages = {(asked, "ask"): ["c03"], (asked, "release"): ["c05"]}
-    masked = failing(parts, outages, policy=Policy())
+    masked = failing(parts, outages, policy=Policy(exact_sums=True))
     left = {name: part for name, part in parts.items() if name not in ("c03", "c05")}
     assert_same_fit(masked, left, method)
     assert masked.names == tuple(left)
-
-
-@pytest.mark.parametrize("step", ["ask", "release"])
-@pytest.mark.parametrize("asked", [1, 2, 3])
-def test_under_limits_the_life_table_is_that_of_those_left(step: str, asked: int) -> None:
-    parts = cohorts(5, 90)
-    masked = failing(parts, {(asked, step): ["c03"]}, policy=Policy())
-    left = {name: part for name, part in parts.items() if name != "c03"}
-    assert_same_fit(masked, left, "newton")
 
 
 def test_too_few_left_is_an_end_and_no_result() -> None:
@@ -226,9 +216,9 @@ def test_the_end_of_follow_up_is_found_without_seeing_anyones() -> None:
     plan = Plan.of(study(width=30.0))
     found = estimate(plan, Masked.around(InProcess.from_cohorts(parts)))
     plain = estimate(plan, InProcess.from_cohorts(parts))
-    np.testing.assert_array_equal(
-        found.agreement.setting.grid.edges, plain.agreement.setting.grid.edges
-    )
+    edges, ends = found.agreement.setting.grid.edges, plain.agreement.setting.grid.edges
+    np.testing.assert_array_equal(edges[:-1], ends[:-1])
+    assert edges[-1] == 30.0 * np.ceil(ends[-1] / 30.0)  # the longest itself is not seen
     assert "longest follow-up" not in {row.query for row in found.ledger}
 
 
@@ -271,7 +261,6 @@ def test_a_study_that_asks_for_secure_sums_gets_them() -> None:
         (name, None) for name in parts
     ]
     assert fitted.patients == sum(part.patients for part in parts.values())
-    assert min(row.smallest_group or 10 for row in fitted.ledger) >= 10
     assert fitted.concordance is None
 
 

@@ -12,8 +12,6 @@ import pytest
 
 from fedcox.analysis.fit import estimate
 from fedcox.analysis.plan import Plan
-from fedcox.analysis.replay import Replay
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import InProcessCarrier, Masked
 from fedcox.errors import BudgetError, RefusedError, SecureSumError
@@ -31,17 +29,10 @@ from fedcox.privacy.release import GaussianRelease
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.scaling import Scaling
-from tests.engines.test_following import Elsewhere
 from tests.engines.test_masked import cohorts, study
 
 NEWTON = Plan.of(study("newton"))
-#: A hospital that gives its own replies, but counts them.
-SEEN = Policy(
-    protection={"secure_sums": "optional"},
-    blocks={"only_masked": False, "times": 9, "group": 0},
-    groups={"interval": 0},
-    cohort={"parameters_per_patient": 1.0},
-)
+OPEN = Policy(exact_sums=True)
 
 
 class Stopped(Exception):  # noqa: N818 - the power, no error
@@ -61,14 +52,10 @@ class Breaking(InProcessCarrier):
         return super().exchange(step, there)
 
     def ask(
-        self,
-        names: Sequence[str],
-        queries: Sequence[AbstractQuery[Any]],
-        round_number: int,
-        previous: bytes | None,
+        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
     ) -> dict[str, MaskedReply]:
         self._count()
-        replies = super().ask(names, queries, round_number, previous)
+        replies = super().ask(names, queries, round_number)
         return {name: reply for name, reply in replies.items() if name not in self.lost}
 
     def _count(self) -> None:
@@ -83,8 +70,7 @@ class Hospitals:
 
     folder: Path
     parts: Mapping[str, Cohort]
-    policy: Policy = field(default_factory=Policy)
-    plan: Plan | None = NEWTON
+    policy: Policy = OPEN
     noise: Callable[[StudyMemory], NoisedReplies] | None = None
     memories: dict[str, StudyMemory] = field(default_factory=dict)
 
@@ -121,34 +107,31 @@ class Hospitals:
                     self.known,
                     memory=self.memories[center.name],
                 ),
-                None if self.plan is None else Replay(self.plan),
             )
             for center in self.restart()
         ]
         carrier = Breaking(masked)
         carrier.at, carrier.lost = at, without
-        return Masked("study", self.known, carrier, following=self.plan is not None), carrier
+        return Masked("study", self.known, carrier), carrier
 
-    def counts(self) -> set[tuple[int, int, int]]:
-        answered = [memory.now.answered for memory in self.memories.values()]
-        return {(each.past.rounds, each.past.blocks, each.refusals) for each in answered}
+    def counts(self) -> set[int]:
+        return {memory.now.answered for memory in self.memories.values()}
 
 
-def test_a_study_that_is_sent_again_is_answered_again_and_counted_once(tmp_path: Path) -> None:
+def test_a_study_that_is_sent_again_is_answered_again_and_counts(tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, cohorts(3, 120))
     first = estimate(NEWTON, hospitals.job()[0])
-    counts = hospitals.counts()
-    assert len(counts) == 1
-    for _ in range(3):
-        again = estimate(NEWTON, hospitals.job()[0])
-        np.testing.assert_array_equal(
-            again.inference.coefficients, first.inference.coefficients
-        )
-        np.testing.assert_array_equal(again.inference.covariance, first.inference.covariance)
-    assert hospitals.counts() == counts
+    ((once,),) = [hospitals.counts()]
+    again = estimate(NEWTON, hospitals.job()[0])
+    np.testing.assert_array_equal(again.inference.coefficients, first.inference.coefficients)
+    np.testing.assert_array_equal(again.inference.covariance, first.inference.covariance)
+    assert hospitals.counts() == {2 * once}
+    hospitals.policy = Policy(exact_sums=True, rounds=2 * once + 1)
+    with pytest.raises(RefusedError, match=r"rounds: "):
+        estimate(NEWTON, hospitals.job()[0])
 
 
-def test_broken_off_anywhere_it_ends_with_the_same_bits_and_counts(tmp_path: Path) -> None:
+def test_broken_off_anywhere_it_ends_with_the_same_bits(tmp_path: Path) -> None:
     whole = Hospitals(tmp_path / "whole", cohorts(3, 120))
     masked, carrier = whole.job()
     expected = estimate(NEWTON, masked)
@@ -158,38 +141,10 @@ def test_broken_off_anywhere_it_ends_with_the_same_bits_and_counts(tmp_path: Pat
             estimate(NEWTON, broken.job(at=at)[0])
     found = estimate(NEWTON, broken.job()[0])
     np.testing.assert_array_equal(found.inference.coefficients, expected.inference.coefficients)
-    assert broken.counts() == whole.counts()
-
-
-def test_the_same_where_replies_are_seen(tmp_path: Path) -> None:
-    hospitals = Hospitals(tmp_path, cohorts(3, 120), SEEN)
-    plan = Plan.of(Study.from_dict({**study().to_dict(), "privacy": {}}))
-    first = estimate(plan, InProcess(hospitals.restart()))
-    counts = hospitals.counts()
-    again = estimate(plan, InProcess(hospitals.restart()))
-    np.testing.assert_array_equal(again.inference.coefficients, first.inference.coefficients)
-    assert hospitals.counts() == counts
-    ((rounds, _, refusals),) = counts
-    assert rounds > 4
-    assert not refusals
-
-
-def test_jobs_that_differ_in_the_last_digits_run_into_the_limits(tmp_path: Path) -> None:
-    """A coordinator that follows the study but for what rounding excuses."""
-    parts = cohorts(3, 120)
-    hospitals = Hospitals(tmp_path / "one", parts)
-    estimate(NEWTON, hospitals.job()[0])
-    ((_, blocks, _),) = hospitals.counts()
-    hospitals.policy = Policy(blocks={"times": blocks})
-    estimate(NEWTON, hospitals.job()[0])
-    with pytest.raises(RefusedError, match=r"\[blocks\] times"):
-        estimate(NEWTON, Elsewhere(hospitals.job()[0]))
-    fresh = Hospitals(tmp_path / "two", parts, hospitals.policy)
-    estimate(NEWTON, Elsewhere(fresh.job()[0]))
 
 
 def test_one_center_after_the_other_cannot_be_lost(tmp_path: Path) -> None:
-    """Each would be told by subtraction: its covariate sums, its life table."""
+    """Each would be told by subtraction: its covariate sums."""
     hospitals = Hospitals(tmp_path, cohorts(5, 80))
     sums: dict[tuple[str, ...], Any] = {}
     names = sorted(hospitals.parts)
@@ -208,9 +163,7 @@ def test_one_center_after_the_other_cannot_be_lost(tmp_path: Path) -> None:
 
 
 def _first(masked: Masked) -> Any:
-    queries = Replay(NEWTON).next_questions((), frozenset(masked.names))
-    assert isinstance(queries[0], CovariateSums)
-    return masked.ask_together(queries)
+    return masked.ask_together([CovariateSums()])
 
 
 def test_a_center_may_come_back_where_all_are_needed(tmp_path: Path) -> None:
@@ -246,7 +199,6 @@ def noisy(tmp_path: Path, centers: int = 5) -> Hospitals:
         tmp_path,
         cohorts(centers, 60),
         Policy.without_limits(),
-        plan=None,
         noise=lambda memory: NoisedReplies("study", 1e-5, memory=memory),
     )
 

@@ -13,12 +13,9 @@ from fedcox.engines.codec.replies import decode_reply, encode_reply
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
-from fedcox.errors import CohortError, MessageError, RefusedError
-from fedcox.federation.center import Center
+from fedcox.errors import CohortError, MessageError
 from fedcox.federation.queries.tile_counts import PatientsAndTiles, TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import Policy
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort
 from tests.slides.shifted_tiles import all_tiles, shifted_tiles, tiled_cohort
@@ -146,23 +143,3 @@ def test_patients_without_slides_or_with_other_features_are_told() -> None:
         ASKED.answer(Cohort(np.empty((1, 0)), np.ones(1), np.ones(1, dtype=np.bool_)))
     with pytest.raises(CohortError, match="48 features here, and are asked about as if"):
         TileMoments(64).answer(COHORT)
-
-
-def test_a_center_with_fewer_tiles_than_features_answers_only_under_masks() -> None:
-    few = COHORT.take(np.arange(30) < 1)
-    assert few.bags is not None
-    features = few.bags.tiles + 1
-    query = TileMoments(features)
-    assert query.exposure(few).patient_level
-    assert not TileMoments(features - 1).exposure(few).patient_level
-    open_policy = Policy(
-        cohort={"patients": 0, "events": 0},
-        protection={"secure_sums": "optional"},
-        questions={"allowed": "all"},
-    )
-    center = Center("few", few, gate=Gate(open_policy))
-    with pytest.raises(RefusedError, match="patient_level") as refusal:
-        center.admit(query)
-    assert "bring more slides" in str(refusal.value)
-    assert "[grid]" not in str(refusal.value)
-    center.admit(query, masked=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.identity import Identity
-from fedcox.privacy.masks import round_seed
-from fedcox.privacy.messages import CentersOfRound, MaskedVector
+from fedcox.privacy.masks import round_seed, self_mask_key, with_masks
+from fedcox.privacy.messages import CentersOfRound, vector_in
 from fedcox.privacy.party import Party
 from fedcox.privacy.secure_sum import SecureSum, SumResult
 from fedcox.privacy.transport import DirectTransport
@@ -109,9 +109,14 @@ def plain_sum(vectors: Mapping[str, UIntArray], names: Collection[str]) -> UIntA
     return np.array([sum(column) % 2**64 for column in columns], dtype=np.uint64)
 
 
-def vector_in(message: bytes) -> UIntArray:
+def masked_vector(message: bytes) -> UIntArray:
     """What a masked message holds, without the check number."""
-    return MaskedVector.from_bytes(message[SIGNATURE:]).vector[:-1]
+    return vector_in(message[SIGNATURE:])[:-1]
+
+
+def without_self_mask(vector: UIntArray, seed: bytes) -> UIntArray:
+    """The vector as it is for whoever knows the seed of its center."""
+    return with_masks(vector, added=[], subtracted=[self_mask_key(seed)])
 
 
 def true_seed(party: Party) -> bytes:

@@ -77,8 +77,7 @@ def test_a_transport_can_tell_the_center_of_an_altered_reply_from_the_others(ste
     found = sorting.coordinator.sum(QUESTION, collect)
     left = tuple(each for each in hospitals.names if each != name)
     assert sorting.lost == {
-        name: f"The {'key announcement' if step == 'keys' else f'{step} message'} of center "
-        f"'{name}' is not validly signed."
+        name: f"The {step} message of center '{name}' is not validly signed."
     }
     assert sorting.coordinator.centers == left
     assert found.survivors == (hospitals.names if step == "release" else left)
@@ -105,16 +104,12 @@ def test_a_message_that_was_cut_is_noticed(length: int) -> None:
         all_masked(hospitals, random_vectors(hospitals.names, 3), number)
         return {each: hospitals.masked[number, each][:length] for each in centers}
 
-    with pytest.raises(SecureSumError, match="cut or malformed"):
+    with pytest.raises(SecureSumError, match="is not validly signed"):
         hospitals.coordinator.sum(QUESTION, collect)
 
 
-@pytest.mark.parametrize(
-    ("place", "reason"),
-    [(0, "not validly signed"), (-1, "not validly signed"), (SIGNATURE, "of round .*, not of")],
-    ids=["signature", "content", "round"],
-)
-def test_an_altered_vector_is_noticed(place: int, reason: str) -> None:
+@pytest.mark.parametrize("place", [0, SIGNATURE, -1], ids=["signature", "first", "last"])
+def test_an_altered_vector_is_noticed(place: int) -> None:
     hospitals = Hospitals(3).ready()
     vectors = random_vectors(hospitals.names, 3)
 
@@ -123,7 +118,7 @@ def test_an_altered_vector_is_noticed(place: int, reason: str) -> None:
         replies = {name: hospitals.masked[number, name] for name in centers}
         return replies | {centers[1]: flipped(replies[centers[1]], place)}
 
-    with pytest.raises(SecureSumError, match=f"'{hospitals.names[1]}' is {reason}"):
+    with pytest.raises(SecureSumError, match=f"'{hospitals.names[1]}' is not validly signed"):
         hospitals.coordinator.sum(QUESTION, collect)
 
 
@@ -138,7 +133,7 @@ def test_the_vector_of_an_older_round_is_refused() -> None:
         replies = {each: hospitals.masked[number, each] for each in centers}
         return replies | {name: hospitals.masked[1, name]}
 
-    with pytest.raises(SecureSumError, match=f"'{name}' is of round 1, not of round 2"):
+    with pytest.raises(SecureSumError, match=f"'{name}' is not validly signed"):
         hospitals.coordinator.sum(QUESTION, collect)
 
 

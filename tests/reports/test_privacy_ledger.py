@@ -12,7 +12,6 @@ from fedcox.errors import InputError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.reports.ledger_table import LedgerTable, ledger_table
 from fedcox.reports.privacy_ledger import Traffic, read_ledger, summarise, write_ledger
-from fedcox.reports.study_report import report_html
 from tests import fitted_examples as examples
 
 ROWS = (
@@ -23,10 +22,10 @@ ROWS = (
 )
 BARE = frozenset({"none"})
 PROTECTED = (
-    LedgerRow(1, "A", "counts", 10, 90, 2, 16, "masks", 12),
-    LedgerRow(1, "B", "counts", 10, 90, 2, 16, "masks", 0),
-    LedgerRow(2, "A", "slope", 30, 240, 5, 40, "masks and noise", None, 1.5),
-    LedgerRow(3, "A", "slope", 30, 240, 5, 40, "masks and noise", None, 1.5),
+    LedgerRow(1, "A", "counts", 10, 90, 2, 16, "masks"),
+    LedgerRow(1, "B", "counts", 10, 90, 2, 16, "masks"),
+    LedgerRow(2, "A", "slope", 30, 240, 5, 40, "masks and noise", 1.5),
+    LedgerRow(3, "A", "slope", 30, 240, 5, 40, "masks and noise", 1.5),
 )
 
 
@@ -85,22 +84,6 @@ def test_a_fit_without_its_ledger_has_no_table() -> None:
     assert ledger_table(replace(examples.lung(), ledger=())) is None
 
 
-def test_the_smallest_group_is_the_fewest_who_are_somebody() -> None:
-    summary = summarise(PROTECTED)
-    assert summary.of_query("counts").smallest_group == 12
-    assert summary.of("B", "counts").smallest_group == 0
-    assert summary.of_query("slope").smallest_group is None
-    assert summary.total.smallest_group == 12
-    assert (summary.total.counted, summary.total.times) == (2, 4)
-
-
-def test_no_count_of_patients_stands_beside_a_noised_reply() -> None:
-    fitted = examples.under_differential_privacy(examples.lung(), masked=False)
-    counted = tuple(row._replace(smallest_group=431) for row in fitted.ledger)
-    assert summarise(counted).total.smallest_group is None
-    assert "431" not in report_html(replace(fitted, ledger=counted))
-
-
 def test_epsilon_is_that_of_the_study_and_does_not_grow_with_rounds() -> None:
     summary = summarise(PROTECTED)
     assert summary.of_query("slope").epsilon == 1.5
@@ -118,28 +101,25 @@ def test_a_protected_ledger_reads_back_as_written(tmp_path: Path) -> None:
     assert read_ledger(tmp_path / "ledger.jsonl") == PROTECTED
 
 
-def test_a_ledger_from_before_there_was_protection_still_reads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", ["", ', "protection": "none", "smallest_group": 7'])
+def test_a_ledger_of_an_earlier_version_still_reads(tmp_path: Path, more: str) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_text(
         '{"round": 1, "center": "A", "query": "counts", "numbers_up": 10, "bytes_up": 80, '
-        '"numbers_down": 2, "bytes_down": 16}\n'
+        f'"numbers_down": 2, "bytes_down": 16{more}}}\n'
     )
     assert read_ledger(path) == ROWS[:1]
 
 
-def test_the_page_shows_protection_group_and_epsilon() -> None:
+def test_the_page_shows_protection_and_epsilon() -> None:
     table = shown(examples.secure_sums())
     assert [row.protection for row in table.questions] == ["masks"] * 4
-    assert [row.smallest_group for row in table.questions] == ["1", "11", "–", "11"]
     assert {row.protection for row in table.senders} == {"masks"}
-    # One question was not counted, and might describe fewer.
-    assert table.total.smallest_group == "≤ 1"
-    assert (table.any_group, table.any_epsilon, table.weaker) == (True, False, ())
+    assert (table.any_epsilon, table.weaker) == (False, ())
     table = shown(examples.differentially_private())
     (question,) = table.questions
     assert (question.protection, question.epsilon) == ("masks and noise", "1")
     assert [row.epsilon for row in table.senders] == ["1"] * 5
-    assert not table.any_group
 
 
 def test_questions_less_protected_than_the_fit_are_named() -> None:

@@ -9,7 +9,7 @@ from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.local_steps import LocalSteps
 from fedcox.federation.queries.recorded_unit import RecordedUnit
 from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
-from fedcox.privacy.policy_tables import BY_NAME_ONLY, QUESTIONS
+from fedcox.privacy.policy import BY_NAME_ONLY, QUESTIONS
 from fedcox.reports.ledger_table import IN_PLAIN_WORDS, PATIENT_LEVEL, without_part
 from tests.engines.codec.examples import QUESTIONS as EXAMPLES
 

@@ -17,7 +17,6 @@ from fedcox.analysis.fitted import RiskRow
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.scale import check_patients, common_scale
 from fedcox.errors import CohortError, StudyError
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
 from fedcox.federation.queries.event_times import EventTimes
@@ -37,7 +36,6 @@ from fedcox.survival.event_pieces import (
     public_ends,
     round_times,
 )
-from fedcox.survival.interval_merging import leavers_within, merged_ends, merged_leavers
 from fedcox.survival.spline_baseline import spline_basis
 from fedcox.survival.time_grid import (
     MOST_INTERVALS,
@@ -83,7 +81,7 @@ class Agreement:
     constant: BoolArray  # (columns,)
     aliased: BoolArray  # (columns,)
     correlation: FloatArray  # (kept columns, kept columns)
-    cells: int  # intervals before any were joined
+    cells: int  # pieces before any were joined
     named: bool  # whether the study names its pieces
     empty: int  # pieces without an event among those
     risk_table: tuple[RiskRow, ...]  # at round times; empty for grouped time
@@ -194,8 +192,7 @@ class _Cells:
 class _Time:
     """Agreed on together with the sums that came in the same rounds.
 
-    `cells` counts the intervals before any were joined, `leavers` is there where only sums
-    over centers are seen.
+    `cells` counts the intervals before any were joined.
     """
 
     sums: ColumnSums
@@ -208,8 +205,6 @@ class _Time:
     named: bool = False
     empty: int = 0
     risk_table: tuple[RiskRow, ...] = ()
-    leavers: IntArray | None = None
-    evidence: Evidence | None = None
     basis: FloatArray | None = None
     units: Pieces | None = None  # the grid before ties were spread
     occupied: float = 1.0
@@ -229,9 +224,6 @@ def agree(plan: Plan, federation: Federation) -> Agreement:
         plan.reading,
         plan.link,
         scale.scaling,
-        time.leavers,
-        time.evidence,
-        None if time.leavers is None else sums.present[scale.scaling.keep],
         time.basis,
     )
     counts, grid = time.counts, time.grid
@@ -270,14 +262,14 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         scatter, by_center = federation.ask_together(
             [CovariateScatter(sums.mean)], each=[IntervalCounts(cells.pieces, "include")]
         )
-        counts, evidence = reduce(Counts.__add__, by_center.values()), None
+        counts = reduce(Counts.__add__, by_center.values())
     else:
         cells = _hidden_cells(plan, federation)
         sums, counts = federation.ask_together(
             [CovariateSums(), IntervalCounts(cells.pieces, "include")]
         )
         check_patients(sums)
-        evidence, by_center = federation.evidence(), None
+        by_center = None
     if not counts.events.any():
         raise _no_events(plan)
     limits = _most_and_least(plan, federation, counts.events)
@@ -299,7 +291,7 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
             name: own.joined(cells.pieces, kept, units) for name, own in by_center.items()
         }
     else:
-        scatter = federation.ask(CovariateScatter(sums.mean, sums.present, evidence))
+        scatter = federation.ask(CovariateScatter(sums.mean))
     return _Time(
         sums,
         scatter,
@@ -311,8 +303,6 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
         cells.named is not None,
         cells.empty(counts.events),
         cells.risk_table(counts),
-        None if federation.shows_centers else leavers_within(active, joined.leavers()),
-        evidence,
         basis,
         units,
         1.0 if cells.at_events else occupied(counts.events, cells.pieces.widths),
@@ -503,56 +493,37 @@ def _most_and_least(plan: Plan, federation: Federation, events: FloatArray) -> t
 
 
 def _grouped(plan: Plan, federation: Federation) -> _Time:
-    """Intervals as the study names them, joined where only sums over many may be seen."""
-    sums, grid, life = _means_and_grid(plan, federation)
-    evidence = None if life is None else federation.evidence()
-    cells = grid.intervals
-    if life is not None:
-        ends = merged_ends(
-            life.patients,
-            life.reached,
-            life.events,
-            plan.reading,
-            smallest_group=plan.smallest_group,
-            smallest_tail=plan.smallest_tail,
-        )
-        grid = grid.merged(ends)
-    scatter, counts, by_center = _scatter_and_counts(plan, federation, sums, grid, evidence)
-    _check(counts, plan)
-    if life is None:  # time ends where follow-up does
-        # Who is censored inside an interval may not count there, and was there all the same.
-        last = int(np.flatnonzero(counts.reached)[-1]) + 1 + (plan.reading == "exclude")
-        cells = last = min(last, cells)
-        grid = TimeGrid(grid.edges[:last], grid.width)
-        counts = counts.up_to(last)
-        by_center = {name: own.up_to(last) for name, own in (by_center or {}).items()} or None
-    active = _informative(counts)
-    leavers = None
-    if life is not None:
-        counted = merged_leavers(life.patients, life.reached, life.events, ends, plan.reading)
-        leavers = leavers_within(active, counted)
-    parts = sums, scatter, grid, counts, by_center, active, cells
-    return _Time(*parts, leavers=leavers, evidence=evidence)
-
-
-def _means_and_grid(
-    plan: Plan, federation: Federation
-) -> tuple[ColumnSums, TimeGrid, Counts | None]:
-    """Sums of the columns, the grid, and its life table where intervals are to be merged."""
+    """Intervals as the study names them, up to the end of follow-up."""
+    by_center: dict[str, Counts] | None = None
     if federation.shows_centers:
         sums, grid = _open_means_and_grid(plan, federation)
-        merging = plan.smallest_group > 1 or plan.smallest_tail > 1
-        life = federation.ask(IntervalCounts(grid, "include")) if merging else None
-        return sums, grid, life
+        scatter, by_center = federation.ask_together(
+            [CovariateScatter(sums.mean)], each=[IntervalCounts(grid, plan.reading)]
+        )
+        counts = reduce(Counts.__add__, by_center.values())
+    else:
+        grid = _hidden_grid(plan, federation)
+        sums, counts = federation.ask_together(
+            [CovariateSums(), IntervalCounts(grid, plan.reading)]
+        )
+        check_patients(sums)
+        scatter = federation.ask(CovariateScatter(sums.mean))
+    _check(counts, plan)
+    # Who is censored inside an interval may not count there, and was there all the same.
+    last = int(np.flatnonzero(counts.reached)[-1]) + 1 + (plan.reading == "exclude")
+    last = min(last, grid.intervals)
+    grid, counts = TimeGrid(grid.edges[:last], grid.width), counts.up_to(last)
+    by_center = {name: own.up_to(last) for name, own in (by_center or {}).items()} or None
+    return _Time(sums, scatter, grid, counts, by_center, _informative(counts), last)
+
+
+def _hidden_grid(plan: Plan, federation: Federation) -> TimeGrid:
     if plan.width is None:
         raise StudyError(
             "Every distinct event time cannot be asked for where only sums are seen.",
             ['Give [grid] width instead of times = "events", or leave secure_sums out.'],
         )
-    grid = TimeGrid.regular(plan.width, plan.horizon or _end(plan, plan.width, federation))
-    sums, life = federation.ask_together([CovariateSums(), IntervalCounts(grid, "include")])
-    check_patients(sums)
-    return sums, grid, life
+    return TimeGrid.regular(plan.width, plan.horizon or _end(plan, plan.width, federation))
 
 
 def _end(plan: Plan, width: float, federation: Federation) -> float:
@@ -563,22 +534,6 @@ def _end(plan: Plan, width: float, federation: Federation) -> float:
     if last == public.intervals:
         raise _too_long(plan)
     return width * max(last, 1)
-
-
-def _scatter_and_counts(
-    plan: Plan,
-    federation: Federation,
-    sums: ColumnSums,
-    grid: TimeGrid,
-    evidence: Evidence | None,
-) -> tuple[FloatArray, Counts, dict[str, Counts] | None]:
-    """One round; counts of every center where they can be seen."""
-    mean, counts = sums.mean, IntervalCounts(grid, plan.reading)
-    if not federation.shows_centers:
-        scatter = CovariateScatter(mean, sums.present, evidence)
-        return (*federation.ask_together([scatter, counts]), None)
-    found, by_center = federation.ask_together([CovariateScatter(mean)], each=[counts])
-    return found, reduce(Counts.__add__, by_center.values()), by_center
 
 
 def _open_means_and_grid(plan: Plan, federation: Federation) -> tuple[ColumnSums, TimeGrid]:

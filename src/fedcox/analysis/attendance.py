@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fedcox.errors import RefusedError
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
 from fedcox.survival.cohort import FloatArray
@@ -30,9 +28,6 @@ class Attended(AbstractFederation):
     def ledger(self) -> Ledger:
         return self._federation.ledger
 
-    def evidence(self) -> Evidence | None:
-        return self._federation.evidence()
-
     def ask_together(
         self,
         queries: Sequence[AbstractQuery[Any]],
@@ -41,16 +36,8 @@ class Attended(AbstractFederation):
         for query in queries:
             if query.point is not None:
                 self.point = query.point
-        try:
-            answers = self._federation.ask_together(queries, each)
-        except RefusedError:
-            # Asked again among those left, centers refuse what was agreed with others.
-            self._look()
-            raise
-        self._look()
-        return answers
-
-    def _look(self) -> None:
+        answers = self._federation.ask_together(queries, each)
         if self._federation.names != self.names:
             self.names = self._federation.names
             raise CentersLostError
+        return answers

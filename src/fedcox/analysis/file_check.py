@@ -32,7 +32,7 @@ def check_file(study: Study, path: str | Path, policy: str | None = None) -> Coh
     frame = read_table(path)
     loaded = cohort_from_frame(frame, study.schema, source=str(path))
     check_own(study, loaded.cohort.patients, Path(path))
-    faults = [] if limits is None else policy_faults(study, limits, loaded.cohort)
+    faults = [] if limits is None else policy_faults(study, limits)
     if faults:
         raise RefusedError(f"{policy}: this policy does not allow the study.", faults)
     return overview(frame, study.schema, loaded, _grid(study, loaded))

@@ -19,7 +19,7 @@ from fedcox.analysis.fitted import (
     RoundRow,
 )
 from fedcox.analysis.inference import Inference, coefficient_rows, infer, likelihood_ratio
-from fedcox.analysis.notices import filled_cells, lost_centers, notices
+from fedcox.analysis.notices import exact_sums, filled_cells, lost_centers, notices
 from fedcox.analysis.plan import Plan
 from fedcox.analysis.study import Study
 from fedcox.analysis.versions import versions
@@ -189,17 +189,19 @@ def fit(
     """Fit a study over a federation.
 
     `watch` is called with every step of the solver. What the reader must know comes back in
-    `notices` and as Python warnings of the same names. A study with secure sums gets them from
-    centers in this process too. With `[privacy.noise]` nothing is asked but noised sums.
+    `notices` and as Python warnings of the same names. A study with secure sums is rehearsed
+    on centers in this process as hospitals would be asked for it.
     """
+    if study.privacy.secure_sums and isinstance(federation, InProcess):
+        study.between_hospitals(len(federation.names))  # or refused, as there
     if study.privacy.noised:
         return _fit_noised(study, federation, watch)
-    if study.privacy.secure_sums and isinstance(federation, InProcess):
-        federation = _masked(study, federation)
+    federation = _masked(study, federation)
     found = estimate(Plan.of(study), federation, watch)
     agreement, plan = found.agreement, found.plan
     told = (
         *lost_centers(found.lost),
+        *exact_sums(study, federation),
         *filled_cells(study.schema, agreement),
         *notices(plan, agreement, found.solution),
     )
@@ -249,27 +251,22 @@ def fit(
 
 
 def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedStudy:
-    from fedcox.analysis.expected_patients import check_all
     from fedcox.analysis.noised_fit import fit_noised, noised
 
     if isinstance(federation, InProcess):
-        check_all(study, sum(cohort.patients for cohort in federation.cohorts))
-        federation = noised(study, federation)
-        if study.privacy.secure_sums:
-            from fedcox.engines.masked import Masked
-
-            federation = Masked.around(federation, study=study.name)
+        federation = _masked(study, noised(study, federation))
     fitted = fit_noised(study, federation, watch)
     _warn(fitted.notices)
     return fitted
 
 
-def _masked(study: Study, federation: InProcess) -> Federation:
-    """Sums alone are seen, and centers with limits check that the study is followed."""
-    from fedcox.analysis.replay import Replay
+def _masked(study: Study, federation: Federation) -> Federation:
+    """Where the study says so, centers of this process are seen in their sums alone."""
+    if not (study.privacy.secure_sums and isinstance(federation, InProcess)):
+        return federation
     from fedcox.engines.masked import Masked
 
-    return Masked.around(federation, study=study.name, check=Replay(Plan.of(study)))
+    return Masked.around(federation, study=study.name)
 
 
 def _warn(told: tuple[Notice, ...]) -> None:

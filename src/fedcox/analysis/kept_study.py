@@ -54,7 +54,7 @@ class KeptStudy:
     def _keeps_pieces(self, pieces: Pieces, *, counted: bool) -> bool:
         """Cells that are counted are those that the study names, or the public ones.
 
-        Pieces are made of them: every center compares them with the first cells it answered.
+        Pieces are made of them.
         """
         study = self._study
         resolution, horizon = study.outcome.resolution, study.grid.horizon
@@ -84,6 +84,5 @@ class KeptStudy:
 
 def _setting(query: AbstractQuery[Any]) -> Setting | None:
     """The setting that a question refers to, be it through another thing agreed on."""
-    # A `Timed` setting; to ask for the protocol itself would take longer than all the rest.
     timing: Setting | None = getattr(query.setting, "timing", None)
     return timing

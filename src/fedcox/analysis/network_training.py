@@ -207,8 +207,7 @@ def _checkpoint(
     # Where it starts says which module it is, and the setting whose patients, but for slides.
     start = problem.theta, problem.alpha
     parts = plan, problem.setting, *start, problem.patients, features
-    # What centers check claims by under masks is made anew in every run of the same training.
-    mark = digest((*parts, versions()["fedcox"]), without=("device", "evidence"))
+    mark = digest((*parts, versions()["fedcox"]), without=("device",))
     return NetworkCheckpoint(path, mark.hex())
 
 

@@ -9,8 +9,10 @@ import numpy as np
 from fedcox.analysis.agreement import MANY_OF_THEM, Agreement
 from fedcox.analysis.fitted import Notice
 from fedcox.analysis.plan import Plan
+from fedcox.analysis.study import Study
 from fedcox.data.schema import CohortSchema
 from fedcox.data.wording import counted, listed
+from fedcox.federation.query import Federation
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.solver import Solution
 from fedcox.survival.time_grid import Pieces, TimeGrid
@@ -45,6 +47,21 @@ def notices(plan: Plan, agreement: Agreement, solution: Solution) -> tuple[Notic
         *_columns(plan, agreement),
         *_time(plan, agreement, solution),
     )
+
+
+def exact_sums(study: Study, federation: Federation) -> list[Notice]:
+    """Of a fit between hospitals, or a rehearsal of one, whose study wants no noise."""
+    if study.privacy.noise != "none" or federation.in_one_process:
+        return []
+    return [
+        Notice(
+            "ExactSumsWarning",
+            "Sums leave hospitals without noise. Whoever sees the totals may be able to "
+            "compute patients from them, however many patients a sum is over. Every hospital's "
+            "own policy must say exact_sums = true; a [privacy.noise] in the study needs no "
+            "such word.",
+        )
+    ]
 
 
 def lost_centers(names: Sequence[str], *, done_again: bool = True) -> list[Notice]:
@@ -216,7 +233,6 @@ def _time(plan: Plan, agreement: Agreement, solution: Solution) -> Iterator[Noti
     """What the division of time does to the answer."""
     if plan.link.grouped:
         yield from _silent_intervals(agreement)
-        yield from _merged(agreement)
         yield from _coarse(plan, agreement, solution)
     elif agreement.empty:
         yield Notice(
@@ -290,17 +306,6 @@ def _silent_intervals(agreement: Agreement) -> Iterator[Notice]:
             "EventsOnlyIntervalsWarning",
             f"In {int(only.sum())} of {edges.size} intervals everyone at risk has the "
             "event. The hazard there is one; they say nothing about the coefficients.",
-        )
-
-
-def _merged(agreement: Agreement) -> Iterator[Notice]:
-    edges = agreement.setting.grid.edges
-    if agreement.cells > edges.size:
-        yield Notice(
-            "JoinedIntervalsWarning",
-            f"{agreement.cells} intervals were joined to {edges.size}, so that enough patients "
-            f"leave in each; the widest is {np.diff(edges, prepend=0.0).max():g} long, and "
-            f'time ends at {edges[-1]:g}. {_INSIDE_IS_LOST} link = "log" joins none.',
         )
 
 

@@ -36,9 +36,7 @@ class Plan:
     None is agreed on by asking, up to `longest` where only sums over centers are seen.
     `resolution` is the unit of the record, None to be looked for; `few_pieces` cuts as between
     hospitals, wherever the patients are; `spline` is the number of parameters of a smooth
-    baseline. Intervals of grouped time are
-    merged until `smallest_group` patients leave in each, and end while `smallest_tail` are at
-    risk.
+    baseline.
     """
 
     columns: tuple[str, ...]
@@ -48,8 +46,6 @@ class Plan:
     horizon: float | None
     ridge: float
     solver: AbstractSolver
-    smallest_group: int = 0
-    smallest_tail: int = 0
     longest: float = LONGEST
     edges: tuple[float, ...] | None = None
     pieces: int | None = None
@@ -69,8 +65,6 @@ class Plan:
             horizon=study.grid.horizon,
             ridge=study.model.ridge,
             solver=SOLVERS[settings.pop("method")](**settings),
-            smallest_group=study.privacy.group,
-            smallest_tail=study.privacy.tail,
             longest=study.privacy.longest or LONGEST,
             edges=study.grid.edges,
             pieces=study.grid.pieces,

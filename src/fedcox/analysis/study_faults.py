@@ -209,6 +209,8 @@ def _unknown_key(location: Sequence[int | str], names: Sequence[str]) -> str:
                 f"method is {location[1]}, with {listed(allowed)}."
             )
     where = _where(location, names)
+    if where.startswith("[privacy]") and key in ("smallest_group", "smallest_tail"):
+        return f"{where}: intervals are not joined any more; leave it out."
     return f"{where}: unknown key.{_hint(key, allowed)} The keys here are {listed(allowed)}."
 
 

@@ -99,14 +99,11 @@ def _exact_time(tables: Mapping[str, Any]) -> Iterator[str]:
                 f'link = "{_link(tables)}" does not ask; leave it out, or take link = "log".'
             )
         return
-    why = 'matters for the grouped links alone; leave it out, or name link = "cloglog".'
-    reading = (_table(tables, "model") or {}).get("censored_interval", "include")
-    if reading != "include":
-        yield f"[model] censored_interval: {why}"
-    for key in ("smallest_group", "smallest_tail"):
-        given = (_table(tables, "privacy") or {}).get(key)
-        if isinstance(given, int) and given > 0:
-            yield f"[privacy] {key}: joins intervals, and so {why}"
+    if model.get("censored_interval", "include") != "include":
+        yield (
+            "[model] censored_interval: matters for the grouped links alone; leave it out, or "
+            'name link = "cloglog".'
+        )
 
 
 def _privacy(
@@ -114,12 +111,11 @@ def _privacy(
 ) -> Iterator[str]:
     if privacy is None or grid is None or grid.get("times") is None:
         return
-    for key in ("secure_sums", "smallest_group", "smallest_tail"):
-        if privacy.get(key):
-            yield (
-                f'[privacy] {key}: times = "events" asks for every patient\'s event time; '
-                "leave it out, or give [grid] width."
-            )
+    if privacy.get("secure_sums"):
+        yield (
+            '[privacy] secure_sums: times = "events" asks for every patient\'s event time; '
+            "leave it out, or give [grid] width."
+        )
 
 
 def _attendance(

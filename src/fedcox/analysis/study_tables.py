@@ -216,11 +216,6 @@ def _with_names(covariates: object) -> object:
 Covariates = Annotated[tuple[Covariate, ...], Field(min_length=1), BeforeValidator(_with_names)]
 
 
-#: Where only sums over centers are seen, at least so many patients stand behind each part.
-PROTECTED = 10
-AtLeastZero = Annotated[int, Field(ge=0)]
-
-
 #: Of noise, where a study says neither this nor an epsilon.
 USUAL_PRICE = 0.05
 
@@ -269,10 +264,9 @@ GivenNoise = Annotated[
 
 
 class Privacy(Table):
-    """`[privacy]`: what the coordinator may see, and how few patients a part may describe.
+    """`[privacy]`: what the coordinator may see.
 
-    Without values of their own, `smallest_group` and `smallest_tail` are 10 under secure sums
-    and do not matter otherwise. `longest` bounds follow-up where the grid has no horizon and
+    `longest` bounds follow-up where the grid has no horizon and
     only sums are seen, 18262 days or fifty years without one of its own. `noise` is "none", or
     what `[privacy.noise]` says. Without a word on `secure_sums` and `noise` a study is plain
     and exact in one process, and both are asked for between hospitals
@@ -280,29 +274,13 @@ class Privacy(Table):
     """
 
     secure_sums: bool | None = None
-    smallest_group: AtLeastZero | None = None
-    smallest_tail: AtLeastZero | None = None
     longest: Positive | None = None
     noise: GivenNoise | None = None
-
-    @property
-    def group(self) -> int:
-        """How many patients, over all centers, leave the risk set in each interval."""
-        return self._limit(self.smallest_group)
-
-    @property
-    def tail(self) -> int:
-        """How many patients, over all centers, are at risk in the last interval."""
-        return self._limit(self.smallest_tail)
 
     @property
     def noised(self) -> bool:
         """Whether every sum leaves with noise."""
         return isinstance(self.noise, Noise)
-
-    def _limit(self, given: int | None) -> int:
-        default = PROTECTED if self.secure_sums else 0
-        return default if given is None else given
 
 
 class Attendance(Table):

@@ -31,7 +31,7 @@ def check(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="This hospital's own limits, or the word default: would it take part?",
+            help="This hospital's own policy, or the word default: would it take part?",
         ),
     ] = None,
 ) -> None:
@@ -41,7 +41,7 @@ def check(
     study will find in it: counts only, never a patient's value, and small
     groups as "<5".
 
-    With --policy it also tells whether the hospital's own limits allow the study, as far
+    With --policy it also tells whether the hospital's own policy allows the study, as far
     as that can be known before the other centers are asked.
 
     Example: fedcox check study.toml --data hospital_1.csv --policy policy.toml

@@ -40,8 +40,8 @@ def fit(
         list[str] | None,
         typer.Option(
             metavar="[NAME=]FILE",
-            help="A center's own limits (policy.toml), or those of all centers; repeat. "
-            "The word default stands for the default limits.",
+            help="A center's own policy (policy.toml), or that of all centers; repeat. The "
+            "word default stands for a hospital without a file.",
         ),
     ] = None,
     budget: Annotated[
@@ -73,7 +73,7 @@ def fit(
     fedcox fit study.toml --center A=a.csv --center B=b.parquet --out run
 
     As it would run between hospitals, with secure_sums = true in the study's [privacy]
-    and every hospital's own limits:
+    and every hospital's own policy:
 
     fedcox fit study.toml --center A=a.csv --center B=b.csv --center C=c.csv --policy
     default --policy B=b_policy.toml --out run

@@ -162,8 +162,7 @@ def _federation(
     from fedcox.engines.masked import Masked
     from fedcox.engines.nvflare.carrier import SwitchboardCarrier
 
-    follows = any(each.follows for each in joined.values())
-    return Masked(code, _public(known), SwitchboardCarrier(board), following=follows)
+    return Masked(code, _public(known), SwitchboardCarrier(board))
 
 
 @contextmanager
@@ -171,7 +170,7 @@ def _kept(
     run: RunFolder, study: Study, federation: Federation, joined: Mapping[str, Joined]
 ) -> Iterator[Federation]:
     """The federation with every finished round on disk, where that is of use."""
-    if _begins_anew(study, joined):
+    if _begins_anew(study):
         shutil.rmtree(run.checkpoint, ignore_errors=True)
         yield federation
         return
@@ -186,15 +185,13 @@ def _kept(
         yield kept
 
 
-def _begins_anew(study: Study, joined: Mapping[str, Joined]) -> bool:
+def _begins_anew(study: Study) -> bool:
     """Whether a run that was broken off is asked again from its first question.
 
-    Centers that follow the study expect it so, and what a center answered before counts once.
     Where gradients are compressed, a center's next reply depends on what it has not sent yet,
     and that ended with its process.
     """
-    compressed = getattr(study.solver, "compression", "none") != "none"
-    return compressed or any(each.follows for each in joined.values())
+    return getattr(study.solver, "compression", "none") != "none"
 
 
 def _public(known: Mapping[str, str]) -> dict[str, PublicIdentity]:

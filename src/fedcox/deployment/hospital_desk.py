@@ -99,7 +99,7 @@ class HospitalDesk:
         loaded = self._patients(study)
         memory = self._remembered(study)
         memory.bind(loaded.cohort)
-        gate = self._gate(study, loaded, len(invitation.centers), memory)
+        gate = self._gate(study, len(invitation.centers), memory)
         private, centers = study.privacy.noised, len(invitation.centers)
         noise = self._noise(study, gate, memory, centers) if private else None
         center = Center(
@@ -203,15 +203,13 @@ class HospitalDesk:
         check_own(study, loaded.cohort.patients, file)
         return loaded
 
-    def _gate(
-        self, study: Study, loaded: LoadedCohort, centers: int, memory: StudyMemory
-    ) -> Gate | None:
+    def _gate(self, study: Study, centers: int, memory: StudyMemory) -> Gate | None:
         if self._settings.policy == NO_LIMITS:
             return None
         from fedcox.privacy.gate import Gate
 
         policy = read_policy(self._settings.policy)
-        faults = policy_faults(study, policy, loaded.cohort, centers=centers)
+        faults = policy_faults(study, policy, centers=centers)
         if faults:
             refused = RefusedError("The hospital's policy does not allow this study.", faults)
             self.trouble(refused)
@@ -226,11 +224,11 @@ class HospitalDesk:
         from fedcox.privacy.budget import Budget
 
         agreed = spending(study, centers)
-        limits = None if gate is None else gate.policy.differential_privacy
+        policy = None if gate is None else gate.policy
         budget = Budget(
             self._folder.budget,
-            epsilon=None if limits is None else limits.epsilon,
-            delta=None if limits is None else limits.delta,
+            epsilon=None if policy is None else policy.epsilon,
+            delta=None if policy is None else policy.delta,
         )
         return NoisedReplies(
             study_digest(study),
@@ -250,8 +248,6 @@ class HospitalDesk:
         invitation: Invitation,
         memory: StudyMemory,
     ) -> MaskedCenter:
-        from fedcox.analysis.plan import Plan
-        from fedcox.analysis.replay import Replay
         from fedcox.federation.masked_center import MaskedCenter, smallest_sum
         from fedcox.privacy.party import Party
 
@@ -263,8 +259,7 @@ class HospitalDesk:
             smallest_sum=smallest_sum(center),
             memory=memory,
         )
-        followed = center.gate is not None and not study.privacy.noised
-        return MaskedCenter(center, party, Replay(Plan.of(study)) if followed else None)
+        return MaskedCenter(center, party)
 
     def _identity(self) -> Identity:
         from fedcox.privacy.identity import Identity

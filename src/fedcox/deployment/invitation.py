@@ -26,13 +26,12 @@ _MOST = 10**9
 
 @dataclass(frozen=True)
 class Joined:
-    """A center that takes part: whether it follows the study, and how many patients it has.
+    """A center that takes part, and how many patients it has.
 
-    Under masks or noise nobody learns the latter. A center whose patients are others than in
+    Under masks or noise nobody learns that. A center whose patients are others than in
     an earlier job of the run has another `mark`.
     """
 
-    follows: bool
     patients: int | None
     mark: str
 
@@ -113,7 +112,7 @@ def invite(
 
 
 def _joined(told: Tree, expected: bytes) -> Joined:
-    answer = table(told, "schema", "follows", "mark", "patients")
+    answer = table(told, "schema", "mark", "patients")
     schema, patients = answer["schema"], answer["patients"]
     if not isinstance(schema, bytes) or schema != expected:
         raise MessageError("It reads the study's columns in another way.")
@@ -121,7 +120,7 @@ def _joined(told: Tree, expected: bytes) -> Joined:
         raise MessageError("It does not say how many patients it has.")
     if not isinstance(answer["mark"], str):
         raise MessageError("It does not say which patients it answers about.")
-    return Joined(answer["follows"] is True, patients, answer["mark"])
+    return Joined(patients, answer["mark"])
 
 
 def _may_change(reason: str | Refusal) -> bool:

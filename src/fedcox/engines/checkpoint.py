@@ -20,14 +20,11 @@ from typing import Any, Self
 from fedcox.engines.codec.replies import decode_reply, encode_reply
 from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
 from fedcox.errors import MessageError
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger, LedgerRow
-from fedcox.federation.masked_numbers import round_digest
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
-from fedcox.federation.study_check import evidence_of
 from fedcox.whole_file import owners_folder, remove_leftovers, whole_file
 
-_VERSION = 1
+_VERSION = 2
 _SEAL = sha256().digest_size
 #: What a round holds at least, and of which type.
 _PARTS = {
@@ -65,7 +62,6 @@ class Checkpointed(AbstractFederation):
         self._federation, self._folder, self._columns = federation, folder, columns
         self._marks, self._goes_on = marks or {}, goes_on
         self._asked = 0
-        self._replayed: Evidence | None = None
         self._live = False
         self._writer = ThreadPoolExecutor(max_workers=1)
         self._writing: Future[None] | None = None
@@ -101,9 +97,6 @@ class Checkpointed(AbstractFederation):
     def ledger(self) -> Ledger:
         return self._federation.ledger
 
-    def evidence(self) -> Evidence | None:
-        return self._federation.evidence() if self._live else self._replayed
-
     def ask_together(
         self,
         queries: Sequence[AbstractQuery[Any]],
@@ -136,7 +129,6 @@ class Checkpointed(AbstractFederation):
         answers: Sequence[Any],
         rows: Sequence[LedgerRow],
     ) -> None:
-        evidence = self._federation.evidence()
         combined = answers[: len(queries)]
         tree: dict[str, Tree] = {
             "version": _VERSION,
@@ -149,7 +141,6 @@ class Checkpointed(AbstractFederation):
                 {name: encode_reply(query, reply) for name, reply in by_center.items()}
                 for query, by_center in zip(each, answers[len(queries) :], strict=True)
             ],
-            "transcript": None if evidence is None else evidence.transcript,
             "ledger": json.dumps([*rows]),
         }
         content = to_bytes(tree)
@@ -194,7 +185,6 @@ class Checkpointed(AbstractFederation):
             {name: decode_reply(query, told, self._columns) for name, told in parts.items()}
             for query, parts in zip(each, tree["each"], strict=True)
         ]
-        self._replayed = evidence_of([*queries, *each], tree["transcript"])
         self.ledger.take_over([LedgerRow(*row) for row in json.loads(tree["ledger"])])
         return [*replies, *by_center]
 
@@ -255,7 +245,7 @@ def _own_version() -> str:
 
 def _digest(queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]]) -> bytes:
     apart = b"%d" % len(queries)
-    return round_digest([apart, *(query.digest for query in [*queries, *each])])
+    return sha256(b"".join([apart, *(query.digest for query in [*queries, *each])])).digest()
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakSet
 
 from fedcox.engines.wards import numbered_through, wards
 from fedcox.errors import CohortError
@@ -16,7 +15,6 @@ from fedcox.federation.query import (
     AbstractPrivateQuery,
     AbstractQuery,
     AbstractSumQuery,
-    Agreed,
     Answer,
 )
 from fedcox.survival.cohort import Cohort
@@ -53,10 +51,9 @@ class InProcess:
         self.centers = numbered_through(sorted(centers, key=lambda center: center.name))
         self.names = tuple(center.name for center in self.centers)
         self.ledger = Ledger()
-        # Centers with limits, or asked one by one, are hospitals in rehearsal.
+        # Centers with a policy, or asked one by one, are hospitals in rehearsal.
         self.in_one_process = not apart and all(center.gate is None for center in centers)
         self._wards = self.centers if apart else wards(self.centers)
-        self._sent: WeakSet[Agreed] = WeakSet()
 
     @classmethod
     def from_cohorts(cls, cohorts: Mapping[str, Cohort], *, apart: bool = False) -> InProcess:
@@ -114,9 +111,6 @@ class InProcess:
         """All patients; those of many small centers are joined."""
         return [ward.cohort for ward in self._wards]
 
-    def evidence(self) -> None:
-        """Every reply can be seen here, so no center has to believe a sum."""
-
     def ask(self, query: AbstractQuery[Answer]) -> Answer:
         self.ledger.open_round()
         return self._combined(query)
@@ -155,7 +149,7 @@ class InProcess:
 
         There may be a thousand of them, each with little to say.
         """
-        name, down = query.name, query.numbers + self._once(query)
+        name, down = query.name, self.ledger.numbers_down(query)
         private = isinstance(query, AbstractPrivateQuery)
         protection = "noise" if private else "none"
 
@@ -167,18 +161,10 @@ class InProcess:
                 down,
                 bytes_up=bytes_up,
                 protection=protection,
-                smallest_group=center.group(query),
                 epsilon=center.epsilon(query) if private else None,
             )
 
         return record
-
-    def _once(self, query: AbstractQuery[Answer]) -> int:
-        """Numbers of a setting that goes to the centers with its first question."""
-        if query.setting is None or query.setting in self._sent:
-            return 0
-        self._sent.add(query.setting)
-        return query.setting.numbers
 
 
 def _faults(centers: Sequence[Center]) -> list[str]:

@@ -9,22 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakSet
 
 import numpy as np
 
-from fedcox.errors import RefusedError, SecureSumError
-from fedcox.federation.evidence import Evidence
-from fedcox.federation.ledger import BYTES_PER_NUMBER, Ledger
+from fedcox.errors import SecureSumError
+from fedcox.federation.ledger import Ledger
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply, smallest_sum
-from fedcox.federation.masked_numbers import decode, round_digest
+from fedcox.federation.masked_numbers import decode
 from fedcox.federation.query import (
     AbstractFederation,
     AbstractPrivateQuery,
     AbstractQuery,
-    Agreed,
 )
-from fedcox.federation.study_check import StudyCheck, evidence_of
 
 if TYPE_CHECKING:
     from fedcox.engines.in_process import InProcess
@@ -48,20 +44,9 @@ class Carrier(Protocol):
         ...
 
     def ask(
-        self,
-        names: Sequence[str],
-        queries: Sequence[AbstractQuery[Any]],
-        round_number: int,
-        previous: bytes | None,
+        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
     ) -> dict[str, MaskedReply]:
-        """The questions of one round to the named centers, masked against each other.
-
-        `previous` is the transcript of the round before, for centers that follow the study.
-        """
-        ...
-
-    def noted(self, name: str, query: AbstractQuery[Any]) -> tuple[int | None, float | None]:
-        """What the center puts into the ledger: its smallest group, and the epsilon spent."""
+        """The questions of one round to the named centers, masked against each other."""
         ...
 
 
@@ -81,28 +66,13 @@ class InProcessCarrier:
         }
 
     def ask(
-        self,
-        names: Sequence[str],
-        queries: Sequence[AbstractQuery[Any]],
-        round_number: int,
-        previous: bytes | None,
+        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
     ) -> dict[str, MaskedReply]:
-        return {
-            name: self.centers[name].reply(queries, round_number, names, previous)
-            for name in names
-        }
-
-    def noted(self, name: str, query: AbstractQuery[Any]) -> tuple[int | None, float | None]:
-        center = self.centers[name].center
-        return center.group(query, masked=True), center.epsilon(query)
+        return {name: self.centers[name].reply(queries, round_number, names) for name in names}
 
 
 class Masked(AbstractFederation):
-    """Asks centers through a carrier and sees nothing but sums over them.
-
-    Where centers are `following` the study, each gets the transcript of the round before with
-    every question.
-    """
+    """Asks centers through a carrier and sees nothing but sums over them."""
 
     shows_centers = False
 
@@ -113,36 +83,23 @@ class Masked(AbstractFederation):
         carrier: Carrier,
         *,
         smallest_sum: int = 3,
-        following: bool = False,
     ) -> None:
         from fedcox.privacy.secure_sum import SecureSum
 
         self.ledger = Ledger()
-        self._metered = _Metered(carrier)
         self._carrier = carrier
-        self._sums = SecureSum(study, known, self._metered, smallest_sum=smallest_sum)
-        self._sent: WeakSet[Agreed] = WeakSet()
-        self._evidence: Evidence | None = None
-        self._following = following
-        self._previous: bytes | None = None
+        self._sums = SecureSum(study, known, carrier, smallest_sum=smallest_sum)
         carrier.check_by(self._sums.check)
         self._sums.set_up()
 
     @classmethod
-    def around(
-        cls, federation: InProcess, *, study: str = "study", check: StudyCheck | None = None
-    ) -> Masked:
+    def around(cls, federation: InProcess, *, study: str = "study") -> Masked:
         """The same centers, each under masks, with identities made for this run."""
-        return cls.of_centers(federation.centers, study=study, check=check)
+        return cls.of_centers(federation.centers, study=study)
 
     @classmethod
-    def of_centers(
-        cls, centers: Sequence[Center], *, study: str = "study", check: StudyCheck | None = None
-    ) -> Masked:
-        """Centers of this process under masks, with identities made for this run.
-
-        By `check` those that have limits see that they are asked what the study asks.
-        """
+    def of_centers(cls, centers: Sequence[Center], *, study: str = "study") -> Masked:
+        """Centers of this process under masks, with identities made for this run."""
         from fedcox.privacy.identity import Identity
         from fedcox.privacy.party import Party
 
@@ -158,12 +115,10 @@ class Masked(AbstractFederation):
                     known,
                     smallest_sum=smallest_sum(center),
                 ),
-                None if center.gate is None else check,
             )
             for center in centers
         ]
-        following = any(center.study is not None for center in masked)
-        return cls(study, known, InProcessCarrier(masked), following=following)
+        return cls(study, known, InProcessCarrier(masked))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -182,48 +137,41 @@ class Masked(AbstractFederation):
         self.ledger.open_round()
         if self.ledger.rounds == 1:
             self._record_set_up()
-        lengths: list[tuple[int, ...]] = []
+        replies: dict[str, MaskedReply] = {}
 
         def collect(round_number: int, names: tuple[str, ...]) -> Mapping[str, bytes]:
-            if lengths and self._following:
-                raise _incomplete()
-            replies = self._carrier.ask(names, queries, round_number, self._previous)
-            lengths[:] = [reply.lengths for reply in replies.values()]
-            self._metered.count({name: reply.message for name, reply in replies.items()})
+            replies.clear()  # of a round that could not be completed
+            replies.update(self._carrier.ask(names, queries, round_number))
             return {name: reply.message for name, reply in replies.items()}
 
-        result = self._sums.sum(round_digest(query.digest for query in queries), collect)
-        total = result.total
-        if len(set(lengths)) != 1 or sum(lengths[0]) != total.size:
+        asked = b"".join([query.digest for query in queries])
+        total = self._sums.sum(asked, collect).total
+        lengths = {reply.lengths for reply in replies.values()}
+        if len(lengths) != 1 or sum(min(lengths)) != total.size:
             raise SecureSumError(
                 "Centers gave replies of different lengths to the same question.",
                 ["They do not run the same study; compare their study files and versions."],
             )
-        self._record(queries, lengths[0])
-        transcript = None if result.transcript is None else result.transcript.to_bytes()
-        self._evidence = evidence_of(queries, transcript)
-        self._previous = transcript if self._following else None
-        parts = np.split(total, np.cumsum(lengths[0])[:-1])
+        self._record(queries, replies)
+        parts = np.split(total, np.cumsum(min(lengths))[:-1])
         return [decode(query, part) for query, part in zip(queries, parts, strict=True)]
-
-    def evidence(self) -> Evidence | None:
-        return self._evidence
 
     def _record_set_up(self) -> None:
         for name in self.names:
-            sent = self._metered.taken(name)
+            sent = self._sums.sent.pop(name, 0)
             self.ledger.record(name, "key set-up", 0, 0, bytes_up=sent, protection="keys")
 
-    def _record(self, queries: Sequence[AbstractQuery[Any]], lengths: tuple[int, ...]) -> None:
-        down = [query.numbers + self._once(query) for query in queries]
-        if self._previous is not None:
-            down[0] += -(-len(self._previous) // BYTES_PER_NUMBER)
-        for name in self.names:
+    def _record(
+        self, queries: Sequence[AbstractQuery[Any]], replies: Mapping[str, MaskedReply]
+    ) -> None:
+        down = [self.ledger.numbers_down(query) for query in queries]
+        for name in self._sums.centers:
+            lengths, epsilons = replies[name].lengths, replies[name].epsilons
             # What the masks add is put down with the first question of the round.
-            extra = self._metered.taken(name) - 8 * sum(lengths)
-            for query, length, numbers in zip(queries, lengths, down, strict=True):
+            extra = self._sums.sent.pop(name, 0) - 8 * sum(lengths)
+            rows = zip(queries, lengths, down, epsilons, strict=True)
+            for query, length, numbers, epsilon in rows:
                 noisy = isinstance(query, AbstractPrivateQuery)
-                group, epsilon = self._carrier.noted(name, query)
                 self.ledger.record(
                     name,
                     query.name,
@@ -231,43 +179,6 @@ class Masked(AbstractFederation):
                     numbers,
                     bytes_up=8 * length + extra,
                     protection="masks and noise" if noisy else "masks",
-                    smallest_group=group,
                     epsilon=epsilon,
                 )
                 extra = 0
-
-    def _once(self, query: AbstractQuery[Any]) -> int:
-        """Numbers of a setting that goes to the centers with its first question."""
-        if query.setting is None or query.setting in self._sent:
-            return 0
-        self._sent.add(query.setting)
-        return query.setting.numbers
-
-
-def _incomplete() -> RefusedError:
-    """Centers that follow the study expect it to begin anew among those left."""
-    return RefusedError(
-        "The sum cannot be completed: centers were lost before and after they answered.",
-        ["Ask those that are left again, from the study's first question on."],
-    )
-
-
-class _Metered:
-    """Counts the bytes that every center sends."""
-
-    def __init__(self, carrier: Carrier) -> None:
-        self._carrier = carrier
-        self._bytes: dict[str, int] = {}
-
-    def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
-        replies = self._carrier.exchange(step, messages)
-        self.count(replies)
-        return replies
-
-    def count(self, replies: Mapping[str, bytes]) -> None:
-        for name, reply in replies.items():
-            self._bytes[name] = self._bytes.get(name, 0) + len(reply)
-
-    def taken(self, name: str) -> int:
-        """Bytes since this was asked last."""
-        return self._bytes.pop(name, 0)

@@ -1,7 +1,7 @@
 """One fingerprint per question: equal for equal questions, in whichever process they are.
 
 Masks are made from it, so that centers which are not asked the same thing cannot be summed; and
-by it a center knows what it has answered before.
+by it a center knows the question under noise that it answered last.
 """
 
 from __future__ import annotations

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from fedcox.federation.query import AbstractQuery, Agreed
 
 #: A number travels as a double.
 BYTES_PER_NUMBER = 8
@@ -13,9 +17,8 @@ BYTES_PER_NUMBER = 8
 class LedgerRow(NamedTuple):
     """One reply: how many numbers went to the center and how many left it, and how protected.
 
-    `protection` is "none", "masks", "noise" or "masks and noise". `smallest_group` counts the
-    fewest patients that a part of the reply describes: the center's own, or under masks those
-    of all centers. `epsilon` is what the reply's study spends, under noise.
+    `protection` is "none", "masks", "noise" or "masks and noise". `epsilon` is what the reply's
+    study spends, under noise.
     """
 
     round: int
@@ -26,7 +29,6 @@ class LedgerRow(NamedTuple):
     numbers_down: int
     bytes_down: int
     protection: str = "none"
-    smallest_group: int | None = None
     epsilon: float | None = None
 
 
@@ -36,9 +38,18 @@ class Ledger:
 
     rounds: int = 0
     _kept: list[LedgerRow] = field(default_factory=list)
+    _sent: WeakSet[Agreed] = field(default_factory=WeakSet, repr=False)
 
     def open_round(self) -> None:
         self.rounds += 1
+
+    def numbers_down(self, query: AbstractQuery[Any]) -> int:
+        """How many numbers ask this; what is agreed on goes down with its first question."""
+        agreed = query.setting
+        if agreed is None or agreed in self._sent:
+            return query.numbers
+        self._sent.add(agreed)
+        return query.numbers + agreed.numbers
 
     def record(
         self,
@@ -49,7 +60,6 @@ class Ledger:
         *,
         bytes_up: int | None = None,
         protection: str = "none",
-        smallest_group: int | None = None,
         epsilon: float | None = None,
     ) -> None:
         """Note one reply: `up` numbers left the center, `down` numbers went to it.
@@ -67,7 +77,6 @@ class Ledger:
                 down,
                 down * BYTES_PER_NUMBER,
                 protection,
-                smallest_group,
                 epsilon,
             )
         )
@@ -83,7 +92,6 @@ class Ledger:
                 row.numbers_down,
                 bytes_up=row.bytes_up,
                 protection=row.protection,
-                smallest_group=row.smallest_group,
                 epsilon=row.epsilon,
             )
 

@@ -1,29 +1,23 @@
-"""Questions and replies of a round under masks, as the integers and bytes that are masked."""
+"""Replies of a round under masks, as the integers that are masked."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from fedcox.federation.query import AbstractAdditiveQuery, AbstractMaximumQuery, AbstractQuery
-from fedcox.privacy.fixed_point import FixedPoint, UIntArray
+from fedcox.privacy import fixed_point
+from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.limbs import LIMBS, decode_limbs, encode_limbs
 from fedcox.survival.cohort import FloatArray
-
-
-def round_digest(questions: Iterable[bytes]) -> bytes:
-    """One fingerprint for all questions of a round, from that of each."""
-    return hashlib.sha256(b"".join(questions)).digest()
 
 
 def encode(query: AbstractAdditiveQuery[Any], packed: FloatArray, centers: int) -> UIntArray:
     """A packed reply in fixed point, its numbers that must keep every digit first."""
     fine = packed.size if query.fine is None else query.fine
-    rest = FixedPoint(centers, query.bits).encode(packed[fine:])
-    return np.concatenate([encode_limbs(packed[:fine], centers), rest])
+    rest = fixed_point.encode(packed[fine:], query.bits, centers)
+    return np.concatenate([encode_limbs(packed[:fine], centers), rest]) if fine else rest
 
 
 def decode(query: AbstractQuery[Any], total: UIntArray) -> Any:
@@ -36,6 +30,5 @@ def decode(query: AbstractQuery[Any], total: UIntArray) -> Any:
     if not isinstance(query, AbstractAdditiveQuery):
         raise TypeError(f"Replies to '{query.name}' do not add up.")
     fine = total.size if query.fine is None else LIMBS * query.fine
-    # The sum is whole again whatever the number of centers, so one is enough to read it.
-    rest = FixedPoint(1, query.bits).decode(total[fine:])
-    return query.unpack(np.concatenate([decode_limbs(total[:fine]), rest]))
+    rest = fixed_point.decode(total[fine:], query.bits)
+    return query.unpack(np.concatenate([decode_limbs(total[:fine]), rest]) if fine else rest)

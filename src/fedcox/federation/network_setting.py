@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -14,8 +14,6 @@ from fedcox.federation.setting import Setting
 from fedcox.models.architecture import AbstractArchitecture
 from fedcox.models.network_choices import Precision, SlideWeight
 from fedcox.models.torch_extra import check_torch
-from fedcox.privacy.exposure import Exposure, Known
-from fedcox.privacy.levels import smallest_level
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.preparation import PreparedPatients, prepare_placed
 from fedcox.survival.scaling import Scaling
@@ -165,35 +163,3 @@ class NetworkSetting:
             return np.empty(0)
         scores = self.model.slide_scores(theta, self.laid_out(cohort))
         return np.array([float(own.mean()) for own in scores])
-
-    def exposure(
-        self, cohort: Cohort, chosen: IntArray | None = None, *, blocks: bool = False
-    ) -> Exposure:
-        """Of a reply by interval and by parameter of the network, over `chosen` rows or all.
-
-        `blocks` says that the reply holds a block by interval and risk.
-        """
-        exposure = self.timing.exposure(cohort, chosen=chosen, blocks=blocks)
-        return replace(exposure, parameters=self.parameters + self.intervals)
-
-    def known(self, cohort: Cohort, chosen: IntArray | None = None) -> Known:
-        """What else limits are compared with.
-
-        Not how large a share one patient has, nor how far parameters are from zero: both are
-        about coefficients on scaled columns. How much a patient weighs in the gradient of a
-        network depends on every layer, so that no such number would limit what a chosen θ
-        tells. A hospital allows these questions by their names, or with noise.
-        """
-        timing, scaling = self.timing, self.timing.scaling
-        level = None
-        if scaling.keep.size and self.architecture.inputs != "bags":
-            level = smallest_level(
-                cohort,
-                rows=chosen,
-                columns=scaling.keep,
-                mean=scaling.mean,
-                present=timing.present,
-            )
-        told = timing.leavers
-        patients = None if told is None else int(told.sum())
-        return Known(edges=timing.grid.edges, level=level, patients=patients)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedcox.errors import BudgetError
 from fedcox.federation.digest import digest
-from fedcox.federation.query import AbstractPrivateQuery
+from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
 from fedcox.privacy.accountant import epsilon_of
-from fedcox.privacy.budget import Reservation
 from fedcox.privacy.noise import Randomness, SystemRandomness, noised
 from fedcox.privacy.release import SHARES_ROUNDING, GaussianRelease
 from fedcox.privacy.remembered import LastReply, Noised, Right
@@ -56,7 +55,7 @@ class NoisedReplies:
         self._randomness = SystemRandomness() if randomness is None else randomness
         self._memory = memory
         self._noised = Noised() if memory is None else memory.now.noised
-        self._paid: dict[GaussianRelease, Reservation] = {}
+        self._paid: set[str] = set()  # names of rights, in this process
         self._lock = RLock()  # the same question twice at once must not get two replies
 
     def vector(
@@ -74,19 +73,28 @@ class NoisedReplies:
         tell more, and cost more. In a sum over other centers it gets fresh noise, and costs:
         the difference of two sums with the same noise has only a part of it.
         """
-        asked = _asked(query, masked, among)
+        asked, release = _asked(query, masked, among), query.release
         with self._lock:
             last = self._noised.last
             if last is not None and last.question == asked:
                 return last.reply
-            paid = self._reservation(query.release)
-            paid.check()
+            right = self._right(release)
+            if right.used >= release.releases:
+                raise BudgetError(
+                    "This study has released all the noised sums that it paid for.",
+                    [
+                        f"It paid for {release.releases}. A study of more steps needs a larger "
+                        "epsilon or more noise, and is a new study."
+                    ],
+                )
             summed = query.pack(query.private_answer(cohort, self._randomness))
-            reply = noised(summed, query.release, self._randomness, masked=masked)
-            self._count(query.release, paid, LastReply(asked, reply))
+            reply = noised(summed, release, self._randomness, masked=masked)
+            # Counted and kept, both at once, before it leaves.
+            rights = {**self._noised.rights, release: Right(right.name, right.used + 1)}
+            self._keep(Noised(rights, LastReply(asked, reply)))
             return reply
 
-    def repeats(self, query: AbstractPrivateQuery[Any], among: frozenset[str]) -> bool:
+    def repeats(self, query: AbstractQuery[Any], among: frozenset[str]) -> bool:
         """Whether the reply under masks would be the last one again."""
         last = self._noised.last
         return last is not None and last.question == _asked(query, True, among)
@@ -95,54 +103,38 @@ class NoisedReplies:
         """What all replies of this kind cost together."""
         return epsilon_of(release, self._delta)
 
-    def _count(self, release: GaussianRelease, paid: Reservation, last: LastReply) -> None:
-        """Count the reply and keep it, both at once, before it leaves."""
-        rights = self._noised.rights
-        if self._memory is not None:
-            right = Right(rights[release].name, paid.used + 1)
-            rights = {**rights, release: right}
-        self._keep(Noised(rights, last))
-        paid.use()
+    def _right(self, release: GaussianRelease) -> Right:
+        """The right to these replies, paid for under its name.
 
-    def _reservation(self, release: GaussianRelease) -> Reservation:
-        if release not in self._paid:
-            cost = self.epsilon(release)
-            self._check_shares(release)
-            self._check_agreed(release, cost)
-            right = self._right(release)
-            if self._budget is None:
-                paid = Reservation(self._study, cost, self._delta, release.releases)
-            else:
-                paid = self._pay(self._budget, release, cost, right)
-            paid.used = 0 if right is None else right.used
-            self._paid[release] = paid
-        return self._paid[release]
+        The name is on the disk before the payment is. So a center that stops in between knows
+        by it whether it has paid, whenever that was.
+        """
+        rights, cost = self._noised.rights, self.epsilon(release)
+        if release not in rights:
+            self._check_agreed(release)
+            names = {kind.account: right.name for kind, right in rights.items()}
+            if release.account not in names and self._budget is not None:
+                # Else every refused kind would leave a name behind.
+                self._budget.check(epsilon=cost, delta=self._delta)
+            right = Right(names.get(release.account) or secrets.token_hex(16))
+            self._keep(Noised({**rights, release: right}, self._noised.last))
+        right = self._noised.rights[release]
+        if self._budget is not None and right.name not in self._paid:
+            self._budget.reserve(
+                self._study,
+                name=self._name,
+                epsilon=cost,
+                delta=self._delta,
+                releases=self._sums or release.releases,
+                right=right.name,
+            )
+            self._paid.add(right.name)
+        return right
 
-    def _pay(
-        self, budget: Budget, release: GaussianRelease, cost: float, right: Right | None
-    ) -> Reservation:
-        """Write it to the budget, unless a kind that is accounted for with this one did."""
-        if right is None and any(self._together(other, release) for other in self._paid):
-            return Reservation(self._study, cost, self._delta, release.releases)
-        paid = budget.reserve(
-            self._study,
-            name=self._name,
-            epsilon=cost,
-            delta=self._delta,
-            releases=self._sums or release.releases,
-            right=None if right is None else right.name,
-        )
-        return Reservation(paid.study, paid.epsilon, paid.delta, release.releases)
-
-    @staticmethod
-    def _together(one: GaussianRelease, other: GaussianRelease) -> bool:
-        """Whether these kinds of sums are accounted for as one release."""
-        parts = one.fewest_centers == other.fewest_centers
-        return one.whole is not None and one.whole == other.whole and parts
-
-    def _check_shares(self, release: GaussianRelease) -> None:
-        kinds = {*self._noised.rights, *self._paid, release}
-        together = [kind for kind in kinds if self._together(kind, release)] or [release]
+    def _check_agreed(self, release: GaussianRelease) -> None:
+        """Refuse a kind of reply with which the study would be more than was agreed on."""
+        kinds = {*self._noised.rights, release}
+        together = [kind for kind in kinds if kind.account == release.account]
         sums = sum(kind.releases for kind in together)
         beyond = self._sums is not None and sums > self._sums
         if beyond or math.fsum(kind.share for kind in together) > 1.0 + SHARES_ROUNDING:
@@ -150,47 +142,12 @@ class NoisedReplies:
                 "This study asks for more noised sums than its noise covers.",
                 ["All kinds together spend what was agreed on; this kind is beyond it."],
             )
-
-    def _check_agreed(self, release: GaussianRelease, cost: float) -> None:
-        known = {*self._noised.rights, *self._paid} - {release}
-        others = {other for other in known if not self._together(other, release)}
-        each = {
-            (other.whole, other.fewest_centers) if other.whole else other: self.epsilon(other)
-            for other in others
-        }
-        if math.fsum([cost, *each.values()]) > self._most * (1.0 + _ROUNDING):
+        costs = {kind.account: self.epsilon(kind) for kind in kinds}
+        if math.fsum(costs.values()) > self._most * (1.0 + _ROUNDING):
             raise BudgetError(
                 "This study asks for more than the epsilon that was agreed on for it.",
                 [f"It is {self._most:g} in all. A study that needs more is a new study."],
             )
-
-    def _right(self, release: GaussianRelease) -> Right | None:
-        """The right to these replies, by the name under which it is paid for.
-
-        The name is on the disk before the payment is. So a center that stops in between knows
-        by it whether it has paid, whenever that was.
-        """
-        if self._memory is None:
-            return None
-        if release not in self._noised.rights:
-            name = next(
-                (
-                    right.name
-                    for other, right in self._noised.rights.items()
-                    if self._together(other, release)
-                ),
-                None,
-            )
-            if name is None:
-                if (
-                    self._budget is not None
-                ):  # else every refused kind would leave a name behind
-                    self._budget.check(epsilon=self.epsilon(release), delta=self._delta)
-                name = secrets.token_hex(16)
-            right = Right(name)
-            rights = {**self._noised.rights, release: right}
-            self._keep(Noised(rights, self._noised.last))
-        return self._noised.rights[release]
 
     def _keep(self, noised: Noised) -> None:
         if self._memory is not None:
@@ -198,5 +155,5 @@ class NoisedReplies:
         self._noised = noised
 
 
-def _asked(query: AbstractPrivateQuery[Any], masked: bool, among: frozenset[str]) -> bytes:
+def _asked(query: AbstractQuery[Any], masked: bool, among: frozenset[str]) -> bytes:
     return digest((query.digest, masked, sorted(among)))

@@ -5,19 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from fedcox.federation.digest import digest
 from fedcox.federation.ledger import BYTES_PER_NUMBER, Ledger
-from fedcox.privacy.exposure import Exposure, Known
 from fedcox.privacy.noise import Randomness, chosen_by_chance
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from fedcox.federation.evidence import Evidence
 
 
 class Adds(Protocol):
@@ -79,14 +75,6 @@ class AbstractQuery(ABC, Generic[Answer]):
         return False
 
     @abstractmethod
-    def exposure(self, cohort: Cohort) -> Exposure:
-        """How few of these patients the finest part of the reply describes."""
-
-    def known(self, cohort: Cohort) -> Known:
-        """What else limits are compared with; asked only where there are limits."""
-        return Known()
-
-    @abstractmethod
     def answer(self, cohort: Cohort) -> Answer:
         """What one center replies. Pure: no state, no files, no network."""
 
@@ -106,6 +94,10 @@ class AbstractQuery(ABC, Generic[Answer]):
 class AbstractAdditiveQuery(AbstractQuery[Summand]):
     """A query whose replies are vectors that add, so that they can be summed under masks."""
 
+    #: How many numbers at the front keep the precision of a double at any size: they are masked
+    #: in four parts. None stands for all numbers.
+    fine: ClassVar[int | None] = 0
+
     @abstractmethod
     def pack(self, answer: Summand) -> FloatArray:
         """One reply as a vector, of one length whatever the center."""
@@ -118,14 +110,6 @@ class AbstractAdditiveQuery(AbstractQuery[Summand]):
     def bits(self) -> int:
         """Binary places with which the vector's numbers are masked."""
         return DEFAULT_BITS
-
-    @property
-    def fine(self) -> int | None:
-        """How many numbers at the front keep the precision of a double at any size.
-
-        They are masked in four parts. None stands for all numbers.
-        """
-        return 0
 
     def combine(self, left: Summand, right: Summand) -> Summand:
         total: Summand = left + right
@@ -243,12 +227,5 @@ class Federation(Protocol):
 
         First the combined replies to `queries`; then, for every query in `each`, the centers'
         own replies by name.
-        """
-        ...
-
-    def evidence(self) -> Evidence | None:
-        """By which centers see for themselves what the life table of the last round is.
-
-        It must have been the round's last question. None where single replies can be seen.
         """
         ...

@@ -20,10 +20,9 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from fedcox.errors import BudgetError, PolicyError
@@ -67,44 +66,6 @@ class Spent:
     @property
     def delta(self) -> float:
         return math.fsum(payment.delta for payment in self.payments)
-
-
-@dataclass
-class Reservation:
-    """One study's right to so many noised sums, of which so many are used.
-
-    How many are used is not in the budget: whoever is to go on after a restart keeps it
-    elsewhere, or pays again.
-    """
-
-    study: str
-    epsilon: float
-    delta: float
-    releases: int
-    used: int = 0
-    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
-
-    @property
-    def left(self) -> int:
-        """How many sums may still leave."""
-        return self.releases - self.used
-
-    def check(self) -> None:
-        """Refuse a sum where all are used."""
-        if self.left < 1:
-            raise BudgetError(
-                "This study has released all the noised sums that it paid for.",
-                [
-                    f"It paid for {self.releases}. A study of more steps needs a larger "
-                    "epsilon or more noise, and is a new study."
-                ],
-            )
-
-    def use(self) -> None:
-        """Count one sum, before it leaves; refuse it where all are used."""
-        with self._lock:
-            self.check()
-            self.used += 1
 
 
 @dataclass(frozen=True)
@@ -173,11 +134,11 @@ class Budget:
         delta: float,
         releases: int,
         right: str | None = None,
-    ) -> Reservation:
+    ) -> None:
         """Write down what `study`, a digest, is about to spend under its name; or refuse it.
 
-        What was reserved under the same `right` before is not paid for again. Whoever names a
-        right has to remember how much of it is used.
+        What was reserved under the same `right` before is not paid for again. Whoever pays has
+        to remember how much of it is used.
         """
         faults = _faults(epsilon, delta)
         if releases < 1:
@@ -186,16 +147,14 @@ class Budget:
             raise BudgetError("A study asks for what cannot be spent.", faults)
         with self._locked():
             lines = self._lines()
-            for line in lines:
-                if right is not None and line.right == right:
-                    return Reservation(line.study, line.epsilon, line.delta, line.releases)
+            if right is not None and any(line.right == right for line in lines):
+                return
             self._check_room(_spent(lines), epsilon, delta)
             last = _hash(lines[-1].text()) if lines else _BEGIN
             self._finish(lines, last)
             day = self._today().isoformat()
             terms = epsilon, delta, releases
             self._append(_Line(_VERSION, study, name, day, *terms, last, right))
-        return Reservation(study, epsilon, delta, releases)
 
     def _check_room(self, spent: Spent, epsilon: float, delta: float) -> None:
         studies = "one study" if spent.studies == 1 else f"{spent.studies} studies"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from hashlib import sha256
 
 import numpy as np
@@ -42,6 +41,7 @@ __all__ = [
     "encrypt",
     "expand",
     "fields",
+    "fields_in",
     "fit_to_agree",
     "keystream",
     "raw_public",
@@ -53,12 +53,29 @@ _START = bytes(16)  # every key is used for one stream or one box only
 _NONCE = bytes(12)
 
 
-def fields(*parts: bytes) -> bytes:
+def fields(*parts: bytes | str) -> bytes:
     """Write parts one after the other so that no two lists of parts read the same."""
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    written = b""
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        written += len(raw).to_bytes(4, "big") + raw
+    return written
 
 
-def digest(*parts: bytes) -> bytes:
+def fields_in(body: bytes) -> list[bytes]:
+    """The parts that `fields` wrote one after the other."""
+    pieces, place = [], 0
+    while place < len(body):
+        length = int.from_bytes(body[place : place + 4], "big")
+        place += 4
+        if place + length > len(body):
+            raise ValueError("Too short.")
+        pieces.append(body[place : place + length])
+        place += length
+    return pieces
+
+
+def digest(*parts: bytes | str) -> bytes:
     """SHA-256 over a list of parts."""
     return sha256(fields(*parts)).digest()
 
@@ -86,9 +103,10 @@ def fit_to_agree(public: bytes) -> bool:
     return True
 
 
-def expand(key: bytes, info: bytes, length: int = 32) -> bytes:
+def expand(key: bytes, *purpose: bytes | str, length: int = 32) -> bytes:
     """Derive a key for one purpose; nothing about `key` or other purposes follows from it."""
-    return HKDFExpand(algorithm=hashes.SHA256(), length=length, info=info).derive(key)
+    derived = HKDFExpand(algorithm=hashes.SHA256(), length=length, info=fields(*purpose))
+    return derived.derive(key)
 
 
 def keystream(key: bytes, zeros: bytes, out: UIntArray) -> None:
@@ -112,5 +130,7 @@ def decrypt(key: bytes, box: bytes, *, bound_to: bytes) -> bytes:
 
 def xor(*parts: bytes) -> bytes:
     """Bitwise exclusive or of parts of one length."""
-    total = reduce(lambda left, right: left ^ right, (int.from_bytes(part) for part in parts))
+    total = 0
+    for part in parts:
+        total ^= int.from_bytes(part)
     return total.to_bytes(len(parts[0]))

@@ -102,18 +102,17 @@ class KeyRing:
         return [name for name in self.session.members if name != self.name]
 
     def _route(self, sender: str, receiver: str) -> bytes:
-        return fields(self.session.digest, sender.encode(), receiver.encode())
+        return fields(self.session.digest, sender, receiver)
 
     def _box_key(self, sender: str, receiver: str) -> bytes:
         """One for each direction, since a key closes one box only."""
         other = receiver if sender == self.name else sender
-        return expand(self._share_keys[other], fields(sender.encode(), receiver.encode()))
+        return expand(self._share_keys[other], sender, receiver)
 
     def _agreed(
         self, own: X25519PrivateKey, public: bytes, purpose: bytes, other: str
     ) -> bytes:
-        names = sorted((self.name.encode(), other.encode()))
-        info = fields(b"fedcox", purpose, *names)
+        info = fields(b"fedcox", purpose, *sorted((self.name, other)))
         try:
             return agree(own, public, salt=self.session.digest, info=info)
         except ValueError as error:

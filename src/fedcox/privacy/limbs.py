@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcox.privacy.fixed_point import FixedPoint, UIntArray
+from fedcox.privacy.fixed_point import UIntArray, encode
 from fedcox.survival.cohort import FloatArray
 
 LIMBS = 4
@@ -19,10 +19,9 @@ _HALF = 1 << (_BITS - 1)
 
 def encode_limbs(values: FloatArray, centers: int) -> UIntArray:
     """Four integers mod 2⁶⁴ for each number, all first ones first."""
-    whole = FixedPoint(centers, 0)
     parts, left = [], np.ldexp(np.asarray(values, dtype=np.float64), -_BITS)
     for _ in range(LIMBS):
-        parts.append(whole.encode(left))
+        parts.append(encode(left, 0, centers))
         # Exact: what is left is a multiple of the last binary place of the number itself.
         left = np.ldexp(left - np.rint(left), _BITS)
     return np.concatenate(parts)

@@ -13,11 +13,11 @@ and these do not vanish.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from fedcox.privacy.ciphers import digest, expand, fields, keystream, xor
+from fedcox.privacy.ciphers import digest, expand, fields, keystream
 from fedcox.privacy.fixed_point import UIntArray
 
 SEED_BYTES = 16
@@ -31,24 +31,21 @@ def round_context(
     study: str, session: bytes, round_number: int, question: bytes, centers: Iterable[str]
 ) -> bytes:
     """What all centers must agree on for their masks to vanish, in 32 bytes."""
-    names = fields(*(name.encode() for name in sorted(centers)))
-    return digest(
-        b"fedcox round", study.encode(), session, round_number.to_bytes(8), question, names
-    )
+    number, names = round_number.to_bytes(8), fields(*sorted(centers))
+    return digest(b"fedcox round", study, session, number, question, names)
 
 
 def released_context(context: bytes, survivors: Iterable[str]) -> bytes:
     """The context together with the centers whose sum is released."""
-    return digest(b"fedcox release", context, *(name.encode() for name in sorted(survivors)))
+    return digest(b"fedcox release", context, *sorted(survivors))
 
 
 def pair_mask_key(pair_key: bytes, context: bytes) -> bytes:
     """The key of the mask that two centers have in common in one round."""
-    return expand(pair_key, fields(b"pair mask", context), KEY_BYTES)
+    return expand(pair_key, b"pair mask", context)
 
 
-@dataclass(frozen=True)
-class Openings:
+class Openings(NamedTuple):
     """What two centers contribute to the opening of each other's seed; only they know it."""
 
     given: bytes
@@ -56,51 +53,36 @@ class Openings:
 
 
 def openings(pair_key: bytes, released: bytes, own: str, other: str) -> Openings:
-    """As `own` sees them: given for the other's seed, and needed from the other for its own."""
-    both = expand(pair_key, fields(b"opening", released), 2 * SEED_BYTES)
+    """As `own` sees them: given for the other's seed, and needed from the other for its own.
+
+    A seed is closed, and opened again, by the exclusive or with all that is needed for it.
+    """
+    both = expand(pair_key, b"opening", released, length=2 * SEED_BYTES)
     lower, upper = both[:SEED_BYTES], both[SEED_BYTES:]
     return Openings(lower, upper) if own < other else Openings(upper, lower)
 
 
 def round_seed(master: bytes, context: bytes) -> bytes:
     """The seed of a center's self mask in one round; the master stays secret behind it."""
-    return expand(master, fields(b"self mask", context), SEED_BYTES)
+    return expand(master, b"self mask", context, length=SEED_BYTES)
 
 
-def closed_seed(seed: bytes, needed: Iterable[bytes]) -> bytes:
-    """The seed, hidden until every opening is known; applied twice, the seed again."""
-    return xor(seed, *needed)
+def self_mask_key(seed: bytes) -> bytes:
+    """The key of a center's own mask, from its seed of the round."""
+    return expand(seed, b"self mask stream")
 
 
-class Masking:
-    """A vector of integers mod 2^64 to which masks are added and from which they are taken."""
+def with_masks(
+    vector: UIntArray, *, added: Iterable[bytes], subtracted: Iterable[bytes]
+) -> UIntArray:
+    """The vector with the masks of some keys on it, mod 2^64, and with those of others off it.
 
-    def __init__(self, vector: UIntArray) -> None:
-        self.vector = np.array(vector, dtype=np.uint64)
-        self._mask = np.empty_like(self.vector)
-        self._zeros = bytes(self.vector.nbytes)
-
-    def pair(self, key: bytes, own: str, other: str) -> None:
-        """Put on what `own` has in common with `other`: the smaller name adds."""
-        self._shift(key, up=own < other)
-
-    def without_pair(self, key: bytes, own: str, other: str) -> None:
-        """Take off what `own` put on for `other`."""
-        self._shift(key, up=own > other)
-
-    def self_mask(self, seed: bytes) -> None:
-        """Put on a center's own mask."""
-        self._shift(_self_key(seed), up=True)
-
-    def without_self_mask(self, seed: bytes) -> None:
-        """Take off a center's own mask."""
-        self._shift(_self_key(seed), up=False)
-
-    def _shift(self, key: bytes, *, up: bool) -> None:
-        keystream(key, self._zeros, self._mask)
-        change = np.add if up else np.subtract
-        change(self.vector, self._mask, out=self.vector)
-
-
-def _self_key(seed: bytes) -> bytes:
-    return expand(seed, b"fedcox self mask stream", KEY_BYTES)
+    Of two centers the one whose name comes first adds what they have in common.
+    """
+    total = np.array(vector, dtype=np.uint64)
+    mask, zeros = np.empty_like(total), bytes(total.nbytes)
+    for keys, change in ((added, np.add), (subtracted, np.subtract)):
+        for key in keys:
+            keystream(key, zeros, mask)
+            change(total, mask, out=total)
+    return total

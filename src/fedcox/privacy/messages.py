@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from fedcox.errors import SecureSumError
-from fedcox.privacy.ciphers import fields
+from fedcox.privacy.ciphers import fields, fields_in
 from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.identity import Identity, PublicIdentity
 from fedcox.privacy.masks import KEY_BYTES, SEED_BYTES
@@ -22,25 +22,27 @@ from fedcox.privacy.shamir import SHARE_BYTES
 
 _SIGNATURE_BYTES = 64
 _ROUND = struct.Struct(">I")
-_LENGTH = struct.Struct(">I")
 
 Message = TypeVar("Message")
 
 
-def binding(step: str, where: bytes, sender: str) -> bytes:
-    """What a signature holds for besides the body: step, study or session or round, sender."""
-    return fields(b"fedcox", step.encode(), where, sender.encode())
+def sign(identity: Identity, step: str, where: bytes, sender: str, body: bytes) -> bytes:
+    """The body behind a signature, which holds for this step of this study or round alone."""
+    return identity.sign(fields(b"fedcox", step, where, sender, body)) + body
 
 
-def sign(identity: Identity, bound_to: bytes, body: bytes) -> bytes:
-    """The body behind a signature that holds only for what it is bound to."""
-    return identity.sign(fields(bound_to, body)) + body
-
-
-def checked(public: PublicIdentity, bound_to: bytes, message: bytes, what: str) -> bytes:
-    """The body, if its signature holds; `what` names the center and the message."""
+def signed(
+    identities: Mapping[str, PublicIdentity],
+    step: str,
+    where: bytes,
+    parse: Callable[[bytes], Message],
+    sender: str,
+    message: bytes,
+) -> Message:
+    """What `sender` sent for one step, if its signature holds."""
     signature, body = message[:_SIGNATURE_BYTES], message[_SIGNATURE_BYTES:]
-    if not public.signed(fields(bound_to, body), signature):
+    what = f"The {step} message of center '{sender}'"
+    if not identities[sender].signed(fields(b"fedcox", step, where, sender, body), signature):
         raise SecureSumError(
             f"{what} is not validly signed.",
             [
@@ -48,7 +50,7 @@ def checked(public: PublicIdentity, bound_to: bytes, message: bytes, what: str) 
                 "or set of centers. Nothing of it is used."
             ],
         )
-    return body
+    return read(parse, body, what)
 
 
 def read(parse: Callable[[bytes], Message], body: bytes, what: str) -> Message:
@@ -59,9 +61,11 @@ def read(parse: Callable[[bytes], Message], body: bytes, what: str) -> Message:
         raise SecureSumError(f"{what} cannot be read: it is cut or malformed.") from error
 
 
-def round_of(message: bytes, what: str) -> int:
-    """The round a signed masked vector says it is of, read before its signature is checked."""
-    return read(MaskedVector.from_bytes, message[_SIGNATURE_BYTES:], what).round_number
+def vector_in(body: bytes) -> UIntArray:
+    """A masked vector as it was sent; it ends with the check number."""
+    if not body:
+        raise ValueError("The check number is missing.")
+    return np.frombuffer(body, dtype="<u8").astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,7 @@ class ByName:
     parts: Mapping[str, bytes]
 
     def to_bytes(self) -> bytes:
-        pairs = ((name.encode(), part) for name, part in sorted(self.parts.items()))
-        return fields(*(piece for pair in pairs for piece in pair))
+        return fields(*(piece for pair in sorted(self.parts.items()) for piece in pair))
 
     @classmethod
     def from_bytes(cls, body: bytes) -> ByName:
@@ -101,23 +104,9 @@ class ByName:
         return cls(dict(zip(names, pieces[1::2], strict=True)))
 
 
-@dataclass(frozen=True, eq=False)
-class MaskedVector:
-    """One center's reply of one round, under its masks."""
-
-    round_number: int
-    vector: UIntArray
-
-    def to_bytes(self) -> bytes:
-        return _ROUND.pack(self.round_number) + self.vector.astype("<u8").tobytes()
-
-    @classmethod
-    def from_bytes(cls, body: bytes) -> MaskedVector:
-        (round_number,) = _ROUND.unpack_from(body)
-        vector = np.frombuffer(body, dtype="<u8", offset=_ROUND.size).astype(np.uint64)
-        if not vector.size:
-            raise ValueError("The check number is missing.")
-        return cls(round_number, vector)
+def vector_bytes(vector: UIntArray) -> bytes:
+    """A masked vector as it is sent."""
+    return vector.astype("<u8").tobytes()
 
 
 @dataclass(frozen=True)
@@ -128,13 +117,12 @@ class CentersOfRound:
     centers: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
-        names = fields(*(name.encode() for name in sorted(self.centers)))
-        return _ROUND.pack(self.round_number) + names
+        return _ROUND.pack(self.round_number) + fields(*sorted(self.centers))
 
     @classmethod
     def from_bytes(cls, body: bytes) -> CentersOfRound:
         (round_number,) = _ROUND.unpack_from(body)
-        names = tuple(piece.decode() for piece in fields_in(body[_ROUND.size :]))
+        names = tuple([piece.decode() for piece in fields_in(body[_ROUND.size :])])
         if len(set(names)) != len(names):
             raise ValueError("A name is there twice.")
         return cls(round_number, names)
@@ -184,17 +172,4 @@ class Recovery:
 def _pieces(body: bytes, size: int, number: int) -> tuple[bytes, ...]:
     if len(body) != size * number:
         raise ValueError("Too short or too long.")
-    return tuple(body[start : start + size] for start in range(0, len(body), size))
-
-
-def fields_in(body: bytes) -> list[bytes]:
-    """The parts that `fields` wrote one after the other."""
-    pieces, place = [], 0
-    while place < len(body):
-        (length,) = _LENGTH.unpack_from(body, place)
-        place += _LENGTH.size
-        if place + length > len(body):
-            raise ValueError("Too short.")
-        pieces.append(body[place : place + length])
-        place += length
-    return pieces
+    return tuple([body[start : start + size] for start in range(0, len(body), size)])

@@ -2,67 +2,169 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+import difflib
+import json
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fedcox.errors import PolicyError
-from fedcox.privacy import foreseen
-from fedcox.privacy.policy_faults import broken_rules, sentences
-from fedcox.privacy.policy_tables import (
-    BlockLimits,
-    CohortLimits,
-    GroupLimits,
-    NoiseLimits,
-    ParameterLimits,
-    ProtectionLimits,
-    QuestionLimits,
-    Table,
-)
-from fedcox.privacy.policy_toml import policy_text
 from fedcox.toml_file import parse_toml, read_toml
 
-TABLES: dict[str, type[Table]] = {
-    "cohort": CohortLimits,
-    "groups": GroupLimits,
-    "blocks": BlockLimits,
-    "questions": QuestionLimits,
-    "parameters": ParameterLimits,
-    "protection": ProtectionLimits,
-    "differential_privacy": NoiseLimits,
+#: Questions that a fit asks, with noise or without, and the training of a network under noise.
+QUESTIONS = (
+    "patients and events",
+    "covariate sums",
+    "covariate scatter",
+    "longest follow-up",
+    "last interval",
+    "interval counts",
+    "fractional times",
+    "gradient",
+    "diagonal",
+    "block",
+    "hessian",
+    "information",
+    "compressed gradient",
+    "noised life table",
+    "noised covariate moments",
+    "noised covariate products",
+    "noised event moments",
+    "noised score",
+    "noised information",
+    "clipped network gradient",
+    "clipped network gradient of a sample",
+)
+#: What a hospital must name to have it asked, exact sums or not: each reply has as many numbers
+#: as a network or its features, hundreds for every patient, or is one center's own model.
+BY_NAME_ONLY = (
+    "network gradient",
+    "network gradient of a batch",
+    "network gradient of a batch of cells",
+    "network loss of held-out patients",
+    "network steps",
+    "baseline diagonal",
+    "baseline hessian",
+    "baseline gradient",
+    "baseline information",
+    "tile counts",
+    "tile moments",
+)
+#: Without a delta an epsilon is no limit: this one stands beside an epsilon given alone.
+USUAL_DELTA = 1e-3
+#: What stood in tables before, and where it is now.
+_TABLES = {
+    "cohort": "columns is a line of its own, and centers of any size take part",
+    "groups": "groups of any size are allowed, see exact_sums",
+    "blocks": "what may leave is said by exact_sums",
+    "questions": 'questions = ["…"] is a line of its own, and exact_sums says the rest',
+    "parameters": "rounds is a line of its own; no other limit is left",
+    "protection": "centers is a line of its own; secure sums are in the study",
+    "differential_privacy": "epsilon and delta are lines of their own, and noise is required "
+    "unless exact_sums = true",
 }
+_EXACT = (
+    "exact_sums: sums would leave without noise, and patients may be computed from them. Give "
+    "the study a [privacy.noise], or the hospital's policy exact_sums = true."
+)
+_WIDTH = 96
+_LONGEST_SHOWN = 60
+_HEADER = (
+    "What may leave this hospital. Its own center reads this file and refuses what it does not "
+    "allow; no coordinator can change it. A key that is left out keeps its default."
+)
 
 
-class Policy(Table):
-    """One hospital's limits, frozen: `Policy.read("policy.toml")`, or tables as keywords.
+def _only(test: Callable[[Any], bool], needed: str) -> BeforeValidator:
+    """Values that pass `test`; for others the fault says what is `needed`."""
 
-    `Policy()` has the defaults; a table or a key that is left out keeps its default.
+    def checked(value: Any) -> Any:
+        if not test(value):
+            raise PydanticCustomError("not_what_is_needed", "{needed}", {"needed": needed})
+        return tuple(value) if isinstance(value, list) else value
 
-    >>> Policy(cohort={"patients": 50}).cohort.events
-    5
+    return BeforeValidator(checked)
+
+
+def _names(value: Any) -> bool:
+    several = isinstance(value, list | tuple)
+    return value == "all" or (several and all(isinstance(name, str) and name for name in value))
+
+
+def _between(value: Any, low: float, high: float) -> bool:
+    return type(value) in (int, float) and low < value < high
+
+
+Names = Annotated[
+    Literal["all"] | tuple[str, ...], _only(_names, 'a list of names in quotes, or "all"')
+]
+Truth = Annotated[bool, _only(lambda value: isinstance(value, bool), "true or false")]
+Count = Annotated[
+    int, _only(lambda v: type(v) is int and v >= 1, "a whole number of at least 1")
+]
+Centers = Annotated[
+    int,
+    _only(
+        lambda v: type(v) is int and v >= 3,
+        "a whole number of at least 3, since of two each would learn the other's numbers,",
+    ),
+]
+Epsilon = Annotated[
+    float, _only(lambda v: _between(v, 0.0, float("inf")), "a finite number above 0")
+]
+Delta = Annotated[float, _only(lambda v: _between(v, 0.0, 1.0), "a number between 0 and 1")]
+
+
+class Policy(BaseModel):
+    """One hospital's rules, frozen: `Policy.read("policy.toml")`, or its keys as keywords.
+
+    `Policy()` has the defaults; a key that is left out keeps its default.
+
+    >>> Policy(epsilon=10).exact_sums
+    False
     """
 
-    cohort: CohortLimits = CohortLimits()
-    groups: GroupLimits = GroupLimits()
-    blocks: BlockLimits = BlockLimits()
-    questions: QuestionLimits = QuestionLimits()
-    parameters: ParameterLimits = ParameterLimits()
-    protection: ProtectionLimits = ProtectionLimits()
-    differential_privacy: NoiseLimits = NoiseLimits()
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    def __init__(self, **tables: Any) -> None:
-        """Check every table; all faults are raised at once as a `PolicyError`."""
+    columns: Names = Field(
+        default="all", description='columns of the file that a study may use, or "all"'
+    )
+    questions: Names = Field(
+        default=QUESTIONS,
+        description='questions that are answered, by their name in the ledger, or "all"; '
+        "networks without noise and features of slides are asked about where these are added: "
+        f"{', '.join(BY_NAME_ONLY)}",
+    )
+    exact_sums: Truth = Field(
+        default=False,
+        description="whether sums may leave without noise: whoever sees the totals may then be "
+        "able to compute patients, however many a sum is over",
+    )
+    epsilon: Epsilon | None = Field(
+        default=None, description="most epsilon that all studies together may spend"
+    )
+    delta: Delta | None = Field(
+        default=None,
+        description="most delta that all studies together may spend; "
+        f"{USUAL_DELTA:g} where an epsilon is given and no delta",
+    )
+    centers: Centers = Field(default=3, description="fewest centers in a secure sum")
+    rounds: Count = Field(default=200, description="most questions that one study is answered")
+
+    def __init__(self, /, **keys: Any) -> None:
+        """Check every key; all faults are raised at once as a `PolicyError`."""
+        if keys.get("epsilon") is not None and keys.get("delta") is None:
+            keys["delta"] = USUAL_DELTA
         try:
-            super().__init__(**tables)
-            faults: list[str] = []
+            super().__init__(**keys)
         except ValidationError as error:
-            faults = sentences(error, TABLES)
-        faults += broken_rules({name: _plain(table) for name, table in tables.items()})
-        if faults:
-            raise PolicyError("This policy cannot be used as it is.", faults)
+            faults = error.errors(include_url=False, include_context=True)
+            sentences = list(dict.fromkeys(map(_sentence, faults)))
+            raise PolicyError("This policy cannot be used as it is.", sentences) from None
 
     @classmethod
     def read(cls, path: str | Path) -> Policy:
@@ -73,84 +175,110 @@ class Policy(Table):
     @classmethod
     def parse(cls, text: str, *, source: str = "policy") -> Policy:
         """Read a policy from TOML text; `source` names it in errors."""
-        tables = parse_toml(text, source=source, error=PolicyError)
+        keys = parse_toml(text, source=source, error=PolicyError)
         try:
-            return cls(**tables)
+            return cls(**keys)
         except PolicyError as error:
             subject = f"{source}: this policy cannot be used as it is."
             raise PolicyError(subject, error.faults) from None
 
     @classmethod
     def without_limits(cls) -> Policy:
-        """No limit at all: for one analyst who holds every file, and for simulations."""
-        return cls(
-            cohort={"patients": 0, "events": 0, "parameters_per_patient": math.inf},
-            groups={"interval": 0, "level": 0, "batch": 0, "one_grid": False},
-            blocks={"only_masked": False, "group": 0, "times": math.inf},
-            questions={"allowed": "all", "patient_level": "always", "refusals": math.inf},
-            parameters=dict.fromkeys(ParameterLimits.model_fields, math.inf),
-            protection={"secure_sums": "optional", "centers": 1},
-        )
+        """Everything leaves: for one analyst who holds every file, and for simulations."""
+        return cls(questions="all", exact_sums=True, rounds=10**9)
 
     def faults(
         self,
         *,
         columns: Iterable[str] = (),
         questions: Iterable[str] = (),
-        patient_level: Iterable[str] = (),
-        patients: int | None = None,
-        events: int | None = None,
-        design: int = 0,
-        parameters: int = 0,
+        noised: bool = True,
         rounds: int = 0,
         centers: int | None = None,
-        secure_sums: bool | None = None,
-        smallest_group: int | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
+        epsilon: float = 0.0,
+        delta: float = 0.0,
     ) -> list[str]:
-        """What of a study can be told to be refused before it starts, a sentence each.
+        """What of a study, or of one question, is refused: a sentence for each rule.
 
         `columns` are those of the hospital's file that the study uses, `questions` those it
-        will ask, `patient_level` those of them for single patients' values; `patients` and
-        `events` are the hospital's own; `design` counts the columns of the design matrix, whose
-        products are asked of every hospital, and `parameters` those of the model, as far as
-        they are known. `rounds` is how often its solver asks for sure, `smallest_group` what
-        intervals are merged to. A study without noise has an infinite `epsilon`. What is None
-        is not known yet and not looked at.
+        asks, `noised` says whether all replies have noise, and `rounds` how many are asked for.
+        `centers` are those of a secure sum, None where there is none; `epsilon` and `delta`
+        are what the study spends.
         """
-        # Under noise a refusal of too few patients would tell that there are too few.
-        noise = self.differential_privacy.epsilon is not None
-        covered = noise and epsilon not in (None, math.inf)
-        found = [
-            *foreseen.refused_columns(self, columns),
-            *foreseen.refused_questions(self, questions),
-            *([] if covered else foreseen.too_few(self, patients, events)),
-            *foreseen.too_little_noise(self, epsilon, delta),
-            *foreseen.too_many_rounds(self, rounds),
-        ]
-        if secure_sums is None:
-            return found
-        for question in patient_level:
-            found += foreseen.single_patients(self, question, masked=secure_sums)
-        if not secure_sums:
-            found += foreseen.seen_alone(self)
-            design = max(design, parameters)  # of a sum over centers, for all their patients
-        elif centers is not None:
-            found += foreseen.too_few_centers(self, centers)
-        if patients:
-            found += foreseen.too_many_parameters(self, design, patients)
-        if epsilon in (None, math.inf):
-            found += foreseen.small_parts(self, masked=secure_sums, group=smallest_group)
-            found += foreseen.blocks_out_of_reach(
-                self, masked=secure_sums, smallest_group=smallest_group
+        found = []
+        for key, names, verb in (
+            ("columns", columns, "be used; leave out of the study"),
+            ("questions", questions, "be asked here"),
+        ):
+            allowed = getattr(self, key)
+            refused = [f"'{name}'" for name in names if name not in allowed]
+            if refused and allowed != "all":
+                found.append(f"{key}: {', '.join(refused)} may not {verb}.")
+        if not (noised or self.exact_sums):
+            found.append(_EXACT)
+        if centers is not None and centers < self.centers:
+            found.append(
+                f"centers: found {centers} in a secure sum; at least {self.centers} are needed."
             )
+        for key, asked, words in (
+            ("rounds", rounds, "questions are answered"),
+            ("epsilon", epsilon, "may be spent by all studies together"),
+            ("delta", delta, "may be spent by all studies together"),
+        ):
+            most = getattr(self, key)
+            if most is not None and asked > most:
+                found.append(f"{key}: the study asks for {asked:g}; at most {most:g} {words}.")
         return found
 
     def to_toml(self) -> str:
         """The policy as the text of a policy file, every key with what it means."""
-        return policy_text({name: getattr(self, name) for name in TABLES})
+        parts = [_comment(_HEADER)]
+        for key, field in type(self).model_fields.items():
+            value = getattr(self, key)
+            line = f"# {key} =" if value is None else f"{key} = {_value(value)}"
+            parts.append(f"{_comment(str(field.description))}\n{line}")
+        return "\n\n".join(parts) + "\n"
 
 
-def _plain(table: Any) -> Any:
-    return table.model_dump() if isinstance(table, Table) else table
+def _sentence(details: ErrorDetails) -> str:
+    key = str(details["loc"][0])
+    if key in _TABLES and isinstance(details["input"], Mapping):
+        return f"[{key}]: a policy has no tables any more: {_TABLES[key]}."
+    if details["type"] != "extra_forbidden":
+        needed = details.get("ctx", {}).get("needed", "something else")
+        return f"{key}: found {_shown(details['input'])}; {needed} is needed."
+    keys = list(Policy.model_fields)
+    near = difflib.get_close_matches(key.lower(), keys, n=1, cutoff=0.6)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return f"{key}: unknown key.{hint} The keys are {', '.join(keys)}."
+
+
+def _shown(value: Any) -> str:
+    """A value of the file as TOML has it, cut off where it grows long."""
+    if isinstance(value, Mapping):
+        return "a table"
+    text = _toml(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # A JSON string is a TOML basic string but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(entry) for entry in value) + "]"
+    return str(value)
+
+
+def _value(value: Any) -> str:
+    """A list of names that does not fit into a line is written one below the other."""
+    text = _toml(value)
+    if len(text) <= _WIDTH // 2 or not isinstance(value, tuple):
+        return text
+    return "\n".join(["[", *(f"    {_toml(entry)}," for entry in value), "]"])
+
+
+def _comment(text: str) -> str:
+    return "\n".join(f"# {line}" for line in textwrap.wrap(text, _WIDTH - 2))

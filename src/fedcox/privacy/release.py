@@ -74,6 +74,11 @@ class GaussianRelease:
         return []
 
     @property
+    def account(self) -> GaussianRelease | tuple[float, int | None]:
+        """Kinds of sums with the same one are accounted for together, as one release."""
+        return self if self.whole is None else (self.whole, self.fewest_centers)
+
+    @property
     def share(self) -> float:
         """The part of what the study spends that sums of this kind do; all for one kind."""
         if self.whole is None:

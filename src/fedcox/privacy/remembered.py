@@ -9,25 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.privacy.limits import Past
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.cohort import FloatArray
 
-_VERSION = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Answered:
-    """What a gate let through and what it refused.
-
-    `admitted` are fingerprints of questions, each with those it was summed over. `grids` are
-    the edges on which each set of centers was answered first.
-    """
-
-    past: Past = field(default_factory=Past)
-    refusals: int = 0
-    admitted: frozenset[bytes] = frozenset()
-    grids: Mapping[frozenset[str], FloatArray] = field(default_factory=dict)
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -59,12 +44,13 @@ class Remembered:
     """All of it.
 
     `cohort` is the fingerprint of the patients, `mark` a random word for them that may be
-    told: another word, other patients. `centers` are those that no secure sum and no
-    set-up of the study was without; None before the first.
+    known: another word, other patients. `answered` is how many questions the gate let through.
+    `centers` are those that no secure sum and no set-up of the study was without; None before
+    the first.
     """
 
     cohort: str | None = None
-    answered: Answered = field(default_factory=Answered)
+    answered: int = 0
     noised: Noised = field(default_factory=Noised)
     centers: frozenset[str] | None = None
     mark: str = ""
@@ -72,24 +58,16 @@ class Remembered:
     @property
     def begun(self) -> bool:
         """Whether anything about the patients may have left."""
-        answered = self.answered.admitted or self.answered.past.rounds
-        return bool(answered or self.noised.rights or self.centers is not None)
+        return bool(self.answered or self.noised.rights or self.centers is not None)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it; arrays by their bytes, so that every number is kept as it is."""
-        answered, past, last = self.answered, self.answered.past, self.noised.last
+        last = self.noised.last
         return {
             "version": _VERSION,
             "cohort": self.cohort,
             "mark": self.mark,
-            "rounds": past.rounds,
-            "blocks": past.blocks,
-            "alpha": _text(past.alpha),
-            "beta": _text(past.beta),
-            "edges": _text(past.edges),
-            "refusals": answered.refusals,
-            "admitted": sorted(question.hex() for question in answered.admitted),
-            "grids": [[sorted(names), _text(at)] for names, at in answered.grids.items()],
+            "answered": self.answered,
             "rights": [
                 {"release": asdict(release), **asdict(right)}
                 for release, right in self.noised.rights.items()
@@ -103,16 +81,10 @@ class Remembered:
         """What `to_json` gave; anything else is an error of Python's own."""
         if told["version"] != _VERSION:
             raise ValueError("This is the memory of another version.")
-        places = [_array(told[key]) for key in ("alpha", "beta", "edges")]
         last, centers = told["last"], told["centers"]
         return cls(
             told["cohort"],
-            Answered(
-                Past(told["rounds"], told["blocks"], *places),
-                told["refusals"],
-                frozenset(map(bytes.fromhex, told["admitted"])),
-                {frozenset(names): _vector(edges) for names, edges in told["grids"]},
-            ),
+            int(told["answered"]),
             Noised(
                 {
                     GaussianRelease(**row["release"]): Right(row["name"], row["used"])
@@ -125,14 +97,8 @@ class Remembered:
         )
 
 
-def _text(array: FloatArray | None) -> str | None:
-    if array is None:
-        return None
+def _text(array: FloatArray) -> str:
     return base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
-
-
-def _array(text: str | None) -> FloatArray | None:
-    return None if text is None else _vector(text)
 
 
 def _vector(text: str) -> FloatArray:

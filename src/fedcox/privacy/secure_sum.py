@@ -18,17 +18,35 @@ vector and one short release from every center. Who may learn what:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from typing import TypeVar
+
+import numpy as np
 
 from fedcox.errors import SecureSumError
-from fedcox.privacy.ciphers import fit_to_agree
+from fedcox.privacy.ciphers import fit_to_agree, xor
 from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.identity import PublicIdentity
 from fedcox.privacy.key_ring import master_digest
-from fedcox.privacy.masks import released_context, round_seed
-from fedcox.privacy.messages import ByName, CentersOfRound, Recovery, Release, read
+from fedcox.privacy.masks import (
+    CHECK,
+    released_context,
+    round_context,
+    round_seed,
+    self_mask_key,
+    with_masks,
+)
+from fedcox.privacy.messages import (
+    ByName,
+    CentersOfRound,
+    Recovery,
+    Release,
+    signed,
+    vector_in,
+)
 from fedcox.privacy.session import (
     Session,
     checked_identities,
@@ -37,34 +55,34 @@ from fedcox.privacy.session import (
     read_session,
 )
 from fedcox.privacy.shamir import join
-from fedcox.privacy.transcript import Transcript
 from fedcox.privacy.transport import Transport
-from fedcox.privacy.unmasking import (
-    SumRound,
-    opened_seeds,
-    read_releases,
-    read_round,
-    signed_body,
-    unmasked,
-)
 
 Collect = Callable[[int, tuple[str, ...]], Mapping[str, bytes]]
 #: Raises a SecureSumError where what the named center sent cannot be used.
 Check = Callable[[str, bytes], object]
 
+_Message = TypeVar("_Message")
+
 
 @dataclass(frozen=True, eq=False)
 class SumResult:
-    """The sum mod 2^64, the centers it is over, and those that dropped on the way.
-
-    By the transcript every center can see that this is the sum. There is none where a center
-    vanished between its vector and its release.
-    """
+    """The sum mod 2^64, the centers it is over, and those that dropped on the way."""
 
     total: UIntArray
     survivors: tuple[str, ...]
     dropped: tuple[str, ...]
-    transcript: Transcript | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """The vectors that came, of the centers that were asked."""
+
+    number: int
+    context: bytes
+    vectors: Mapping[str, UIntArray]
+    survivors: tuple[str, ...]
+    dropped: tuple[str, ...]
+    released: bytes
 
 
 class SecureSum:
@@ -86,14 +104,12 @@ class SecureSum:
         self._transport = transport
         self._smallest_sum = checked_smallest_sum(smallest_sum)
         self._session: Session | None = None
-        self._centers: tuple[str, ...] = ()
+        #: Those that take part in the next sum.
+        self.centers: tuple[str, ...] = ()
+        #: How many bytes each center has sent; whoever reads it may set it back.
+        self.sent: Counter[str] = Counter()
         self._rounds = 0
         self._expected: Check = _nothing_expected
-
-    @property
-    def centers(self) -> tuple[str, ...]:
-        """Those that take part in the next sum."""
-        return self._centers
 
     def check(self, name: str, message: bytes) -> None:
         """Raise where a center's reply to what is asked just now cannot be verified or read.
@@ -106,10 +122,10 @@ class SecureSum:
 
     def set_up(self) -> None:
         """Exchange keys and shares; centers that do not answer are left out."""
-        self._session, self._centers = None, ()
+        self._session, self.centers = None, ()
         names = tuple(sorted(self._known))
         while True:
-            announced = self._exchange("keys", dict.fromkeys(names, b""), self._check_keys)
+            announced = self._exchange("keys", dict.fromkeys(names, b""), self._announced)
             session = read_session(self._study, self._known, announced)
             self._check_number(session, session.members)
             boxes = self._boxes(session, announced)
@@ -118,44 +134,46 @@ class SecureSum:
             names = tuple(boxes)  # without the shares of all of them no center goes on
         centers = self._delivered(session, boxes)
         self._check_number(session, centers)
-        self._session, self._centers = session, centers
+        self._session, self.centers = session, centers
 
     def sum(self, question: bytes, collect: Collect) -> SumResult:
         """The sum of the centers' vectors.
 
-        `question` is the digest of what is asked. `collect` puts the question to the named
+        `question` is a fingerprint of what is asked. `collect` puts the question to the named
         centers as the round of the given number and returns what `Party.masked` replied, of
         those that answered in time. It is called again, under a new number, where centers
         dropped both before and after they sent: such a round cannot be completed.
         """
-        before = self._centers
+        before = self.centers
         while True:
-            current, vectors = self._vectors(question, collect)
-            releases = self._releases(current)
-            released = read_releases(self._ready(), current, releases)
-            vanished = sorted(set(current.survivors) - set(released))
-            self._centers = tuple(sorted(released))
-            if not vanished:
-                seeds = opened_seeds(released, current.survivors, {})
+            current = self._collected(question, collect)
+            message = CentersOfRound(current.number, current.survivors).to_bytes()
+            parse = partial(
+                Release.from_bytes,
+                openings=len(current.survivors) - 1,
+                pair_mask_keys=len(current.dropped),
+            )
+            identities = self._ready().identities
+            released = self._exchange(
+                "release",
+                dict.fromkeys(current.survivors, message),
+                partial(signed, identities, "release", current.released, parse),
+            )
+            self.centers = tuple(sorted(released))
+            if len(released) == len(current.survivors):
+                seeds = _opened_seeds(released, current.survivors, {})
                 break
             if not current.dropped:
                 seeds = self._recovered_seeds(current, released)
                 break
-        total = unmasked(current, released, seeds)
         dropped = tuple(sorted(set(before) - set(current.survivors)))
-        transcript = None
-        if not vanished:
-            asked = current.number, question, current.centers
-            transcript = Transcript(*asked, vectors, releases)
-        return SumResult(total, current.survivors, dropped, transcript)
+        return SumResult(_unmasked(current, released, seeds), current.survivors, dropped)
 
     def _boxes(
         self, session: Session, announced: Mapping[str, bytes]
     ) -> dict[str, Mapping[str, bytes]]:
         messages = dict.fromkeys(session.members, ByName(announced).to_bytes())
-        read_boxes = partial(_read_boxes, session)
-        replies = self._exchange("shares", messages, read_boxes)
-        return {name: read_boxes(name, reply) for name, reply in replies.items()}
+        return self._exchange("shares", messages, partial(_read_boxes, session))
 
     def _delivered(
         self, session: Session, boxes: Mapping[str, Mapping[str, bytes]]
@@ -165,44 +183,36 @@ class SecureSum:
             for name in session.members
         }
         messages = {name: parts.to_bytes() for name, parts in delivered.items()}
-        check = partial(signed_body, session, "delivery", session.digest)
-        replies = self._exchange("delivery", messages, check)
-        for name, reply in replies.items():
-            check(name, reply)
-        return tuple(sorted(replies))
+        read_one = partial(signed, session.identities, "delivery", session.digest, bytes)
+        return tuple(sorted(self._exchange("delivery", messages, read_one)))
 
-    def _vectors(self, question: bytes, collect: Collect) -> tuple[SumRound, dict[str, bytes]]:
-        """The round, and its vectors as the centers signed them."""
-        session = self._ready()
-        self._check_number(session, self._centers)
+    def _collected(self, question: bytes, collect: Collect) -> _Round:
+        """Ask for the vectors of a round, and verify those that come."""
+        session, centers = self._ready(), self.centers
+        self._check_number(session, centers)
         self._rounds += 1
-        number, centers = self._rounds, self._centers
-        read_vectors = partial(read_round, session, number, question, centers)
-        self._expected = lambda name, message: read_vectors({name: message})
-        replies = collect(number, centers)
-        self._expected = _nothing_expected
-        masked = {name: replies[name] for name in centers if name in replies}
-        current = read_vectors(masked)
-        self._check_number(session, current.survivors)
-        return current, masked
-
-    def _releases(self, current: SumRound) -> dict[str, bytes]:
-        message = CentersOfRound(current.number, current.survivors).to_bytes()
-        session = self._ready()
-        return self._exchange(
-            "release",
-            dict.fromkeys(current.survivors, message),
-            lambda name, reply: read_releases(session, current, {name: reply}),
-        )
+        context = round_context(session.study, session.digest, self._rounds, question, centers)
+        read_one = partial(signed, session.identities, "vector", context, vector_in)
+        vectors = self._heard(centers, partial(collect, self._rounds, centers), read_one)
+        if len({vector.size for vector in vectors.values()}) > 1:
+            raise SecureSumError(
+                "The centers sent vectors of different lengths: "
+                + ", ".join(f"{name} {vector.size - 1}" for name, vector in vectors.items())
+            )
+        self._check_number(session, vectors)
+        survivors = tuple(sorted(vectors))
+        dropped = tuple(sorted(set(centers) - set(vectors)))
+        released = released_context(context, survivors)
+        return _Round(self._rounds, context, vectors, survivors, dropped, released)
 
     def _recovered_seeds(
-        self, current: SumRound, released: Mapping[str, Release]
+        self, current: _Round, released: Mapping[str, Release]
     ) -> dict[str, bytes]:
         """Seeds where some vanished between their vector and their release."""
         recoveries = self._recover(current, set(released))
         vanished = sorted(set(current.survivors) - set(recoveries))
-        self._centers = tuple(sorted(recoveries))
-        seeds = opened_seeds(
+        self.centers = tuple(sorted(recoveries))
+        seeds = _opened_seeds(
             {name: released[name] for name in recoveries},
             current.survivors,
             {name: recovery.openings for name, recovery in recoveries.items()},
@@ -212,15 +222,18 @@ class SecureSum:
             seeds[name] = round_seed(self._master(name, shares), current.context)
         return seeds
 
-    def _recover(self, current: SumRound, present: set[str]) -> dict[str, Recovery]:
+    def _recover(self, current: _Round, present: set[str]) -> dict[str, Recovery]:
         """Ask those present until all of them answer: each is needed for its own seed."""
         while True:
             self._check_present(current, present)
             message = CentersOfRound(current.number, tuple(present)).to_bytes()
-            read_recovery = partial(_read_recovery, self._ready(), current, frozenset(present))
-            replies = self._exchange("recovery", dict.fromkeys(present, message), read_recovery)
+            where = released_context(current.released, present)
+            vanished = len(current.survivors) - len(present)
+            parse = partial(Recovery.from_bytes, vanished=vanished)
+            read_one = partial(signed, self._ready().identities, "recovery", where, parse)
+            replies = self._exchange("recovery", dict.fromkeys(present, message), read_one)
             if set(replies) == present:
-                return {name: read_recovery(name, reply) for name, reply in replies.items()}
+                return replies
             present = set(replies)
 
     def _master(self, name: str, shares: Mapping[str, bytes]) -> bytes:
@@ -233,20 +246,37 @@ class SecureSum:
             )
         return master
 
-    def _check_keys(self, name: str, reply: bytes) -> None:
+    def _announced(self, name: str, reply: bytes) -> bytes:
+        """A center's signed keys, which go to the others as they are."""
         announced = read_announcement(self._study, self._known, name, reply)
         # Every other center would refuse such a key, and all of them be lost for this one.
         if not (fit_to_agree(announced.pair_key) and fit_to_agree(announced.share_key)):
             raise SecureSumError(f"A public key of center '{name}' cannot be used.")
+        return reply
 
     def _exchange(
-        self, step: str, messages: Mapping[str, bytes], expected: Check
-    ) -> dict[str, bytes]:
-        """The replies of those that were asked; whoever else speaks is not heard."""
-        self._expected = expected
-        replies = self._transport.exchange(step, messages)
+        self,
+        step: str,
+        messages: Mapping[str, bytes],
+        read_one: Callable[[str, bytes], _Message],
+    ) -> dict[str, _Message]:
+        """One step of the protocol: what the centers reply to their messages."""
+        return self._heard(
+            messages, partial(self._transport.exchange, step, messages), read_one
+        )
+
+    def _heard(
+        self,
+        asked: Collection[str],
+        ask: Callable[[], Mapping[str, bytes]],
+        read_one: Callable[[str, bytes], _Message],
+    ) -> dict[str, _Message]:
+        """What those that were asked reply; whoever else speaks is not heard."""
+        self._expected = read_one
+        replies = ask()
         self._expected = _nothing_expected
-        return {name: replies[name] for name in messages if name in replies}
+        self.sent.update({name: len(reply) for name, reply in replies.items()})
+        return {name: read_one(name, replies[name]) for name in asked if name in replies}
 
     def _check_number(self, session: Session, centers: Collection[str]) -> None:
         needed = max(session.threshold, self._smallest_sum)
@@ -256,7 +286,7 @@ class SecureSum:
                 f"are there, and {needed} are needed. No part of the sum is used."
             )
 
-    def _check_present(self, current: SumRound, present: Collection[str]) -> None:
+    def _check_present(self, current: _Round, present: Collection[str]) -> None:
         needed = self._ready().threshold
         if len(present) < needed:
             raise SecureSumError(
@@ -276,21 +306,51 @@ def _nothing_expected(name: str, _: bytes) -> None:
 
 
 def _read_boxes(session: Session, name: str, reply: bytes) -> Mapping[str, bytes]:
-    body = signed_body(session, "shares", session.digest, name, reply)
-    boxes = read(ByName.from_bytes, body, _what(name)).parts
+    where = session.digest
+    boxes = signed(session.identities, "shares", where, ByName.from_bytes, name, reply).parts
     if set(boxes) != set(session.members) - {name}:
         raise SecureSumError(f"Center '{name}' did not give every other one a share.")
     return boxes
 
 
-def _read_recovery(
-    session: Session, current: SumRound, present: frozenset[str], name: str, reply: bytes
-) -> Recovery:
-    where = released_context(current.released, present)
-    body = signed_body(session, "recovery", where, name, reply)
-    parse = partial(Recovery.from_bytes, vanished=len(current.survivors) - len(present))
-    return read(parse, body, _what(name))
+def _opened_seeds(
+    released: Mapping[str, Release],
+    survivors: tuple[str, ...],
+    recovered: Mapping[str, tuple[bytes, ...]],
+) -> dict[str, bytes]:
+    """Open the seeds of centers that released, by what each other survivor gave for them.
+
+    `recovered` holds, by owner, the openings that centers now gone would have given.
+    """
+    openings = {name: list(recovered.get(name, ())) for name in released}
+    for giver, release in released.items():
+        others = (name for name in survivors if name != giver)
+        for owner, given in zip(others, release.openings, strict=True):
+            if owner in openings:
+                openings[owner].append(given)
+    return {name: xor(released[name].closed_seed, *openings[name]) for name in released}
 
 
-def _what(name: str) -> str:
-    return f"A message of center '{name}'"
+def _unmasked(
+    current: _Round, released: Mapping[str, Release], seeds: Mapping[str, bytes]
+) -> UIntArray:
+    """Take every mask off the sum of the vectors, and see by the check number that all are."""
+    pairs = [
+        (name < other, key)
+        for name, release in released.items()
+        for other, key in zip(current.dropped, release.pair_mask_keys, strict=True)
+    ]
+    total = with_masks(
+        reduce(np.add, current.vectors.values()),
+        added=[key for first, key in pairs if not first],
+        subtracted=[
+            *(self_mask_key(seed) for seed in seeds.values()),
+            *(key for first, key in pairs if first),
+        ],
+    )
+    if total[-1] != CHECK * np.uint64(len(current.vectors)):
+        raise SecureSumError(
+            f"The masks of round {current.number} do not vanish in the sum: a center used "
+            "other keys than it announced. No part of the sum is used."
+        )
+    return total[:-1]

@@ -9,7 +9,7 @@ from functools import cached_property
 from fedcox.errors import SecureSumError
 from fedcox.privacy.ciphers import digest
 from fedcox.privacy.identity import PublicIdentity
-from fedcox.privacy.messages import Announcement, binding, checked, read
+from fedcox.privacy.messages import Announcement, signed
 
 FEWEST_CENTERS = 3
 
@@ -32,13 +32,12 @@ class Session:
 
     @cached_property
     def digest(self) -> bytes:
-        parts = [b"fedcox session", self.study.encode()]
+        parts: list[bytes | str] = [b"fedcox session", self.study]
         for name in self.members:
-            announced = self.announcements[name].to_bytes()
-            parts += [name.encode(), self.identities[name].raw, announced]
+            parts += [name, self.identities[name].raw, self.announcements[name].to_bytes()]
         return digest(*parts)
 
-    @property
+    @cached_property
     def threshold(self) -> int:
         """More than half: two disjoint groups cannot both be enough."""
         return len(self.members) // 2 + 1
@@ -48,18 +47,12 @@ class Session:
         return self.members.index(name) + 1
 
 
-def announcement_binding(study: str, sender: str) -> bytes:
-    """What the signature under a center's keys holds for."""
-    return binding("keys", study.encode(), sender)
-
-
 def read_announcement(
     study: str, known: Mapping[str, PublicIdentity], name: str, message: bytes
 ) -> Announcement:
     """Verify one center's keys by the identity known beforehand."""
-    what = f"The key announcement of center '{name}'"
-    body = checked(known[name], announcement_binding(study, name), message, what)
-    return read(Announcement.from_bytes, body, what)
+    parse = Announcement.from_bytes
+    return signed(known, "keys", study.encode(), parse, name, message)
 
 
 def read_session(

@@ -1,6 +1,6 @@
 """Where is written what a study was answered? On the disk, so that a restart forgets nothing.
 
-Every job of a coordinator may be a new process at the hospital. What limits, noise and secure
+Every job of a coordinator may be a new process at the hospital. What policies, noise and secure
 sums have to remember is in one file of the study's own folder, and there before a reply leaves.
 The file is replaced whole, and ends with its hash: a computer that stops at any moment
 leaves the old file or the new one, and a damaged one is refused. It is neither repaired nor
@@ -21,7 +21,7 @@ from types import TracebackType
 from weakref import finalize
 
 from fedcox.errors import BusyError, ChangedError, RefusedError
-from fedcox.privacy.remembered import Answered, Noised, Remembered
+from fedcox.privacy.remembered import Noised, Remembered
 from fedcox.survival.cohort import Cohort
 from fedcox.synced_folder import sync_folder
 
@@ -80,7 +80,7 @@ class StudyMemory:
         self,
         *,
         cohort: str | None = None,
-        answered: Answered | None = None,
+        answered: int | None = None,
         noised: Noised | None = None,
         centers: frozenset[str] | None = None,
         mark: str | None = None,
@@ -161,7 +161,7 @@ class StudyMemory:
             [
                 f"The folder {self.folder} cannot be trusted. {what}",
                 "Nothing is answered until the hospital has restored it from a copy made after "
-                "the last answer, or deleted the folder on purpose, by which all limits begin "
+                "the last answer, or deleted the folder on purpose, by which all counts begin "
                 "anew.",
             ],
         )

@@ -72,7 +72,6 @@ class QuestionRow:
     bytes_up: str
     bytes_down: str
     protection: str
-    smallest_group: str
     epsilon: str
 
 
@@ -90,7 +89,6 @@ class SenderRow:
     bytes_up: str
     bytes_down: str
     protection: str
-    smallest_group: str
     epsilon: str
 
 
@@ -103,7 +101,6 @@ class LedgerTable:
     senders: tuple[SenderRow, ...]
     patient_level: bool
     weaker: tuple[str, ...]
-    any_group: bool
     any_epsilon: bool
 
 
@@ -121,7 +118,6 @@ def ledger_table(fitted: FittedStudy) -> LedgerTable | None:
         senders=_senders(fitted, summary),
         patient_level=any(query in PATIENT_LEVEL for query in summary.queries),
         weaker=weaker_questions(summary, protection_of(fitted)),
-        any_group=summary.total.smallest_group is not None,
         any_epsilon=summary.total.epsilon is not None,
     )
 
@@ -136,7 +132,6 @@ def _question(query: str, traffic: Traffic, centers: int) -> QuestionRow:
         bytes_up=bytes_text(traffic.bytes_up),
         bytes_down=bytes_text(traffic.bytes_down),
         protection=_protection_text(traffic),
-        smallest_group=_group_text(traffic),
         epsilon=_epsilon_text(traffic),
     )
 
@@ -151,14 +146,6 @@ def without_part(query: str) -> str:
 def _protection_text(traffic: Traffic) -> str:
     known = [name for name in PROTECTIONS if name in traffic.protections]
     return " or ".join([*known, *sorted(traffic.protections.difference(PROTECTIONS))]) or DASH
-
-
-def _group_text(traffic: Traffic) -> str:
-    if traffic.smallest_group is None:
-        return DASH
-    # A reply that nobody counted may describe still fewer.
-    bound = "" if traffic.counted == traffic.times else "≤ "
-    return f"{bound}{count_text(traffic.smallest_group)}"
 
 
 def _epsilon_text(traffic: Traffic) -> str:
@@ -193,6 +180,5 @@ def _sender(
         bytes_up=bytes_text(whole.bytes_up),
         bytes_down=bytes_text(whole.bytes_down),
         protection=_protection_text(whole),
-        smallest_group=_group_text(whole),
         epsilon=_epsilon_text(whole),
     )

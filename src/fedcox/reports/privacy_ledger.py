@@ -17,9 +17,7 @@ from fedcox.federation.ledger import LedgerRow
 class Traffic:
     """How often something was asked, how much went to and from the coordinator, how protected.
 
-    `smallest_group` is the fewest patients that any part of the `counted` replies describes; of
-    the other replies nobody knows. `epsilon` is spent once by a whole study, however many
-    replies it has.
+    `epsilon` is spent once by a whole study, however many replies it has.
     """
 
     times: int = 0
@@ -28,15 +26,12 @@ class Traffic:
     numbers_down: int = 0
     bytes_down: int = 0
     protections: frozenset[str] = frozenset()
-    counted: int = 0
-    smallest_group: int | None = None
     epsilon: float | None = None
 
     @classmethod
     def together(cls, parts: Iterable[Traffic]) -> Traffic:
         """Any number as one; none of them is nothing."""
         many = tuple(parts)
-        groups = [part.smallest_group for part in many if part.smallest_group is not None]
         epsilons = (part.epsilon for part in many if part.epsilon is not None)
         return cls(
             sum(part.times for part in many),
@@ -45,17 +40,12 @@ class Traffic:
             sum(part.numbers_down for part in many),
             sum(part.bytes_down for part in many),
             frozenset[str]().union(*{part.protections for part in many}),
-            sum(part.counted for part in many),
-            # A group of nobody, as in an empty center, hides no other.
-            min(filter(None, groups), default=0 if groups else None),
             max(epsilons, default=None),
         )
 
     @classmethod
     def of(cls, row: LedgerRow) -> Traffic:
         """One reply."""
-        # An exact count of patients beside a noised reply would undo what the noise is for.
-        group = None if "noise" in row.protection else row.smallest_group
         return cls(
             1,
             row.numbers_up,
@@ -63,8 +53,6 @@ class Traffic:
             row.numbers_down,
             row.bytes_down,
             frozenset((row.protection,)),
-            int(group is not None),
-            group,
             row.epsilon,
         )
 
@@ -133,8 +121,10 @@ def _rows(lines: Iterable[str], path: str | Path) -> Iterator[LedgerRow]:
         if not line.strip():
             continue
         try:
-            yield LedgerRow(**json.loads(line))
-        except (TypeError, ValueError) as error:
+            told = json.loads(line)
+            told.pop("smallest_group", None)  # which earlier versions wrote
+            yield LedgerRow(**told)
+        except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
                 f"Line {number} of {path} is not a row of a ledger.",
                 ["Give the ledger.jsonl that `fedcox fit` wrote beside its fit.json."],

@@ -308,13 +308,6 @@ class TimeGrid:
         """Every distinct time in `times`, each an instant."""
         return cls(np.unique(times))
 
-    def merged(self, last: BoolArray) -> TimeGrid:
-        """Each interval joined with those after it up to one marked `last`; later ones go."""
-        if self.width is None or self.ends is not None:
-            raise ValueError("Only intervals of one width can be merged, and once.")
-        ends = np.flatnonzero(last) + 1
-        return TimeGrid(self.edges[last], self.width, ends)
-
     @property
     def intervals(self) -> int:
         return int(self.edges.size)

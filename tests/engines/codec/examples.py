@@ -23,7 +23,6 @@ from fedcox.federation.compression import (
     Sign,
     TopK,
 )
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.queries.bounded_sums import (
     NoisedEventMoments,
     NoisedInformationAt,
@@ -94,8 +93,8 @@ GRIDS = {
     **grids(COHORT),
     "whole numbers": TimeGrid.regular(30, 120),
     "tenths": TimeGrid.regular(0.1, 1.7),
-    "joined": REGULAR.merged(np.arange(8) % 3 == 1),
-    "joined to the end": REGULAR.merged(np.arange(8) % 4 == 3),
+    "joined": TimeGrid(REGULAR.edges[1::3], 20.0, np.array([2, 5, 8])),
+    "joined to the end": TimeGrid(REGULAR.edges[3::4], 20.0, np.array([4, 8])),
 }
 PIECES = Pieces(np.array([0.0, 3.0, 11.0, 40.0, 90.0, 150.0]), 1.0)
 EXACT = {
@@ -106,7 +105,6 @@ EXACT = {
     ),
 }
 SCALING = Scaling(np.array([0, 2]), np.array([0.1, -0.2]), np.array([1.1, 0.9]))
-EVIDENCE = Evidence(REGULAR, (CovariateSums().digest,), b"signed by all" * 20)
 RELEASE = GaussianRelease(1.3, 0.5, sampling_rate=0.25, releases=40, fewest_centers=3)
 #: Of one kind of several, which are accounted for together.
 SHARED = GaussianRelease(2.6, 0.5, releases=2, fewest_centers=3, whole=1.3)
@@ -146,11 +144,6 @@ def _settings() -> dict[str, Setting]:
         link=LINKS["log"],
         reading="include",
         basis=np.linspace(-1.0, 1.0, 3 * smooth.intervals).reshape(-1, 3),
-    )
-    plain = setting()
-    counted = np.arange(2 * (plain.intervals + 1)).reshape(2, -1)
-    found["claimed"] = setting(
-        leavers=counted, evidence=EVIDENCE, present=np.array([60.0, 55.0])
     )
     found["all columns"] = setting(scaling=Scaling.none(COLUMNS))
     return found
@@ -192,9 +185,6 @@ def _questions() -> dict[str, AbstractQuery[Any]]:
     return {
         "sums": CovariateSums(),
         "scatter": CovariateScatter(np.array([0.5, -0.25, -1e30])),
-        "scatter with evidence": CovariateScatter(
-            np.zeros(3), np.array([60.0, 59.0, 0.0]), EVIDENCE
-        ),
         **{f"counts on {name}": IntervalCounts(grid, "half") for name, grid in GRIDS.items()},
         **{f"counts, {reading}": IntervalCounts(REGULAR, reading) for reading in READINGS},
         "outcomes": OutcomeCounts(),

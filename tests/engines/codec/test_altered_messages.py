@@ -22,10 +22,10 @@ from tests.engines.codec.examples import (
 )
 
 ASKED = (
-    "hessian by claimed",
+    "hessian by all columns",
     "of cells",
     "local steps on cells",
-    "scatter with evidence",
+    "scatter",
     "Cox, a batch",
     "noised score",
     "random entries",

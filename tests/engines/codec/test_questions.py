@@ -207,7 +207,6 @@ def test_a_center_that_lost_what_it_left_unsent_does_not_go_on(known: bool) -> N
 
 AGREED = setting()
 ALPHA, BETA = point(AGREED)
-CLAIMED = np.zeros((2, AGREED.intervals + 1), dtype=np.int64)
 WRONG: dict[str, tuple[Callable[[], AbstractQuery[Any]], str]] = {
     "an experiment": (lambda: EventSumsAt(np.ones(2), np.ones(2)), "EventSumsAt is none of"),
     "alpha too short": (
@@ -279,18 +278,6 @@ WRONG: dict[str, tuple[Callable[[], AbstractQuery[Any]], str]] = {
         lambda: at(setting(link=WeightedEvents(LINKS["logit"], 3.0))),
         "agreed: link: must be a Log or ComplementaryLogLog or Logit",
     ),
-    "leavers of other intervals": (
-        lambda: at(setting(leavers=CLAIMED[:, 1:])),
-        r"agreed: leavers has the shape \(2, 7\); \(2, 8\)",
-    ),
-    "fewer leavers than none": (
-        lambda: at(setting(leavers=CLAIMED - 1)),
-        "agreed: leavers must not be below zero",
-    ),
-    "present for other columns": (
-        lambda: at(setting(present=np.ones(3))),
-        "agreed: present has the shape",
-    ),
     "a spread of zero": (
         lambda: at(setting(scaling=Scaling(np.arange(2), np.zeros(2), np.zeros(2)))),
         "scaling: spread must be above zero",
@@ -306,16 +293,6 @@ WRONG: dict[str, tuple[Callable[[], AbstractQuery[Any]], str]] = {
     "means of other columns": (
         lambda: at(setting(scaling=Scaling(np.arange(2), np.zeros(3), np.ones(2)))),
         r"scaling: mean has the shape \(3,\)",
-    ),
-    "present of other columns": (
-        lambda: CovariateScatter(np.zeros(3), np.ones(2)),
-        r"present has the shape \(2,\)",
-    ),
-    "evidence of no question": (
-        lambda: CovariateScatter(
-            np.zeros(3), None, replace(setting_evidence(), before=(b"short",))
-        ),
-        "evidence: before must be at most 100 digests",
     ),
     "a horizon that is none": (lambda: EventTimes(float("nan")), "horizon: must be a number"),
     "a horizon of zero": (lambda: EventTimes(0.0), "horizon must be above zero"),
@@ -366,12 +343,6 @@ WRONG: dict[str, tuple[Callable[[], AbstractQuery[Any]], str]] = {
         "training: steps must be from 1 to 1,000,000",
     ),
 }
-
-
-def setting_evidence() -> Any:
-    evidence = SETTINGS["claimed"].evidence
-    assert evidence is not None
-    return evidence
 
 
 @pytest.mark.parametrize("name", WRONG)

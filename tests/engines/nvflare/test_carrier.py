@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,8 @@ from fedcox.federation.masked_center import MaskedCenter
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.masks import CHECK
-from fedcox.privacy.messages import ByName, MaskedVector, binding, sign
+from fedcox.privacy.messages import ByName, sign, vector_in
 from fedcox.privacy.party import Party
-from fedcox.privacy.session import announcement_binding
 from tests.engines.nvflare.direct_line import ASKED, DirectLine, OpenDesk, invite
 from tests.engines.test_masked import cohorts
 from tests.privacy.parties import SIGNATURE, flipped
@@ -147,8 +146,7 @@ def test_a_key_that_gives_everybody_the_same_secret_costs_its_center_alone(key: 
     def weak(body: bytes) -> bytes:
         keys = bytearray(body[SIGNATURE:])
         keys[32 * key : 32 * key + 32] = bytes(32)
-        bound_to = announcement_binding(STUDY, FAULTY)
-        return sign(run.identities[FAULTY], bound_to, bytes(keys))
+        return sign(run.identities[FAULTY], "keys", STUDY.encode(), FAULTY, bytes(keys))
 
     run = Run("keys", weak)
     assert run.counted() == expected(run)
@@ -161,8 +159,8 @@ def test_a_share_that_is_missing_costs_the_center_that_left_it_out() -> None:
         del boxes["c00"]
         ring = run.parties[FAULTY]._ring
         assert ring is not None
-        bound_to = binding("shares", ring.session.digest, FAULTY)
-        return sign(run.identities[FAULTY], bound_to, ByName(boxes).to_bytes())
+        body, where = ByName(boxes).to_bytes(), ring.session.digest
+        return sign(run.identities[FAULTY], "shares", where, FAULTY, body)
 
     run = Run("shares", left_out)
     assert run.counted() == expected(run)
@@ -171,12 +169,10 @@ def test_a_share_that_is_missing_costs_the_center_that_left_it_out() -> None:
 
 def longer(run: Run, name: str, body: dict[str, Any]) -> dict[str, Any]:
     """A reply of one number more, as the center itself might have signed it."""
-    vector = MaskedVector.from_bytes(body["message"][SIGNATURE:])
-    more = replace(vector, vector=np.append(vector.vector, CHECK)).to_bytes()
+    more = np.append(vector_in(body["message"][SIGNATURE:]), CHECK).tobytes()
     current = run.parties[name]._round
     assert current is not None
-    bound_to = binding("vector", current.context, name)
-    message = sign(run.identities[name], bound_to, more)
+    message = sign(run.identities[name], "vector", current.context, name, more)
     return {**body, "lengths": [body["lengths"][0] + 1], "message": message}
 
 

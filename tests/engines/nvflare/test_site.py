@@ -127,7 +127,7 @@ class BrokenCenter(Center):
         PlantedError(SECRET),
         ValueError(SECRET),
         CohortError(SECRET, [SECRET]),
-        RefusedError(SECRET, [f"[groups] interval: {SECRET}", SECRET, f"[{SECRET}]: no"]),
+        RefusedError(SECRET, [f"exact_sums: {SECRET}", SECRET, f"[{SECRET}]: no"]),
         BudgetError(SECRET, [SECRET]),
         SecureSumError(SECRET),
         MessageError(SECRET, [SECRET]),
@@ -164,9 +164,9 @@ def test_noise_on_the_line_is_refused_and_harms_nothing(message: bytes) -> None:
 
 def test_rules_are_named_without_what_was_counted() -> None:
     error = RefusedError(
-        "No.", ["[groups] interval: 3 patients", "[questions] study: x", "word: y", "[a1] b: c"]
+        "No.", ["exact_sums: 3 patients", "rounds: x", "word: y", "exact_sums of 3: no"]
     )
-    assert rules_in(error) == ("[groups] interval", "[questions] study")
+    assert rules_in(error) == ("exact_sums", "rounds")
 
 
 def test_what_leaves_is_written_down_first() -> None:

@@ -32,20 +32,19 @@ def log(folder: CenterHome = Path("center")) -> None:
     table = Table(title=f"What left {home.name}", title_justify="left")
     for title in ("time", "study", "question"):
         table.add_column(title, no_wrap=title == "time")
-    for title in ("numbers", "protection", "smallest group"):
+    for title in ("numbers", "protection"):
         table.add_column(title, justify="right")
     noised = any(row["epsilon"] is not None for row in rows)
     if noised:
         table.add_column("epsilon", justify="right")
     for row in rows:
-        group, epsilon = row["smallest_group"], row["epsilon"]
+        epsilon = row["epsilon"]
         table.add_row(
             row["time"][:19].replace("T", " "),
             escape(row["study"]),
             row["question"],
             f"{row['numbers']:,}",
             row["protection"],
-            "" if group is None else f"{group:,}",
             *(["" if epsilon is None else f"{epsilon:g}"] if noised else []),
         )
     console.print(table)

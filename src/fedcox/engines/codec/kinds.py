@@ -30,7 +30,6 @@ from fedcox.federation.compression import (
     Sign,
     TopK,
 )
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
 from fedcox.federation.queries.bounded_sums import (
@@ -119,7 +118,6 @@ PARTS: Mapping[type, Rule] = {
     Pieces: rules.of_pieces,
     Scaling: rules.of_scaling,
     Setting: rules.of_setting,
-    Evidence: rules.of_evidence,
     CoxSetting: nothing,
     LocalTraining: rules.of_training,
     ErrorFeedback: nothing,

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from fedcox.federation.batch import CellBatch, PatientBatch
 from fedcox.federation.compression import RandomPlaces
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.queries.bounded_sums import (
     AbstractSumAt,
     NoisedEventMoments,
@@ -54,9 +53,7 @@ _MOST_ROUNDS = 10**9
 _MOST_CENTERS = 10**6
 #: The grid of noised sums has units between 2⁻⁵⁰⁰ and 2⁵⁰⁰.
 _FARTHEST_BITS = 500
-_DIGEST_BYTES = 32
 _MOST_INTERVALS = 1_000_000
-_MOST_DIGESTS = 100
 #: Moments of more would be a message above the size that is sent.
 _MOST_FEATURES = 16_000
 _MOST_TILES = 10**13
@@ -146,27 +143,12 @@ def of_scaling(scaling: Scaling, columns: int | None) -> Iterator[str]:
 
 def of_setting(setting: Setting, columns: int | None) -> Iterator[str]:
     """All is about the grid's intervals, the fitted ones, or the columns kept."""
-    edges, kept = setting.grid.edges, setting.scaling.keep
+    edges = setting.grid.edges
     yield from shaped("active", setting.active, edges.shape, "one for each interval")
-    leaving = 2, setting.intervals + 1
-    yield from shaped("leavers", setting.leavers, leaving, "before and in each fitted interval")
-    yield from _not_negative("leavers", setting.leavers)
-    if setting.leavers is not None and (setting.leavers > _MOST_PATIENTS).any():
-        yield f"leavers must be at most {_MOST_PATIENTS:,}"
-    yield from shaped("present", setting.present, kept.shape, "one for each column kept")
     if setting.basis is not None and (
         setting.basis.ndim != 2 or len(setting.basis) != setting.intervals
     ):
         yield "basis must have a row for each fitted interval"
-    yield from _not_negative("present", setting.present)
-
-
-def of_evidence(evidence: Evidence, columns: int | None) -> Iterator[str]:
-    """It names other questions by their digests."""
-    if len(evidence.before) > _MOST_DIGESTS or any(
-        len(question) != _DIGEST_BYTES for question in evidence.before
-    ):
-        yield f"before must be at most {_MOST_DIGESTS} digests of {_DIGEST_BYTES} bytes"
 
 
 def of_patient_batch(batch: PatientBatch, columns: int | None) -> Iterator[str]:
@@ -301,8 +283,6 @@ def of_scatter(query: CovariateScatter, columns: int | None) -> Iterator[str]:
         yield "mean must be a list of numbers"
     elif columns is not None:
         yield from shaped("mean", query.mean, (columns,), "one for each column of the patients")
-    yield from shaped("present", query.present, query.mean.shape, "as the mean")
-    yield from _not_negative("present", query.present)
 
 
 def of_event_times(query: EventTimes, columns: int | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fedcox.engines.codec.tree import Tree
 from fedcox.engines.nvflare.messages import Step, table
-from fedcox.engines.nvflare.replies import read_noted
+from fedcox.engines.nvflare.replies import read_epsilons
 from fedcox.engines.nvflare.sent_settings import SentSettings
 from fedcox.engines.nvflare.switchboard import Switchboard
 from fedcox.errors import MessageError, SecureSumError
@@ -17,8 +17,6 @@ from fedcox.federation.query import AbstractQuery
 
 if TYPE_CHECKING:
     from fedcox.privacy.secure_sum import Check
-
-_Replied = tuple[MaskedReply, list[tuple[int | None, float | None]]]
 
 
 class SwitchboardCarrier:
@@ -32,7 +30,6 @@ class SwitchboardCarrier:
     def __init__(self, switchboard: Switchboard) -> None:
         self._switchboard = switchboard
         self._sent = SentSettings()
-        self._noted: dict[tuple[str, bytes], tuple[int | None, float | None]] = {}
         self._check: Check | None = None
 
     def check_by(self, check: Check) -> None:
@@ -43,17 +40,12 @@ class SwitchboardCarrier:
         return self._switchboard.ask(cast(Step, step), bodies, self._checked)
 
     def ask(
-        self,
-        names: Sequence[str],
-        queries: Sequence[AbstractQuery[Any]],
-        round_number: int,
-        previous: bytes | None,
+        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
     ) -> dict[str, MaskedReply]:
         body: dict[str, Tree] = {
             "questions": self._sent.encoded(queries),
             "round": round_number,
             "centers": list(names),
-            "previous": previous,
         }
         replies = self._switchboard.ask(
             "masked",
@@ -61,31 +53,22 @@ class SwitchboardCarrier:
             lambda name, told: self._masked(name, told, len(queries)),
             tuple(query.name for query in queries),
         )
-        replies = self._of_one_length(replies)
-        self._noted = {
-            (name, query.digest): note
-            for name, (_, noted) in replies.items()
-            for query, note in zip(queries, noted, strict=True)
-        }
-        return {name: reply for name, (reply, _) in replies.items()}
-
-    def noted(self, name: str, query: AbstractQuery[Any]) -> tuple[int | None, float | None]:
-        return self._noted.get((name, query.digest), (None, None))
+        return self._of_one_length(replies)
 
     def _reachable(self, messages: Mapping[str, Tree]) -> dict[str, Tree]:
         """Those that did not fail before; a center that did is out of the run."""
         left = self._switchboard.names
         return {name: message for name, message in messages.items() if name in left}
 
-    def _masked(self, name: str, told: Tree, questions: int) -> _Replied:
-        body = table(told, "lengths", "message", "noted")
+    def _masked(self, name: str, told: Tree, questions: int) -> MaskedReply:
+        body = table(told, "lengths", "message", "epsilons")
         lengths = body["lengths"]
         if not isinstance(lengths, list) or len(lengths) != questions:
             raise MessageError("The lengths of its replies are not those of the questions.")
         if not all(type(length) is int and length >= 0 for length in lengths):
             raise MessageError("A length is a number of integers.")
-        reply = MaskedReply(tuple(lengths), self._checked(name, body["message"]))
-        return reply, read_noted(body["noted"], questions)
+        message = self._checked(name, body["message"])
+        return MaskedReply(tuple(lengths), message, read_epsilons(body["epsilons"], questions))
 
     def _checked(self, name: str, told: Tree) -> bytes:
         """A message of secure sums; the fault of one that cannot be used is its center's."""
@@ -98,11 +81,9 @@ class SwitchboardCarrier:
             raise MessageError(error.subject, error.faults) from error
         return told
 
-    def _of_one_length(self, replies: Mapping[str, _Replied]) -> dict[str, _Replied]:
+    def _of_one_length(self, replies: Mapping[str, MaskedReply]) -> dict[str, MaskedReply]:
         """Those as long as the replies of more than half; without such, nobody is to blame."""
-        sizes = {
-            name: (reply.lengths, len(reply.message)) for name, (reply, _) in replies.items()
-        }
+        sizes = {name: (reply.lengths, len(reply.message)) for name, reply in replies.items()}
         usual, number = Counter(sizes.values()).most_common(1)[0] if sizes else (None, 0)
         others = [name for name, size in sizes.items() if size != usual]
         if not others or 2 * number <= len(sizes):
@@ -110,4 +91,4 @@ class SwitchboardCarrier:
         for name in others:
             self._switchboard.drop(name, "its reply is not as long as those of the others")
         self._switchboard.check_number()
-        return {name: replied for name, replied in replies.items() if name not in others}
+        return {name: reply for name, reply in replies.items() if name not in others}

@@ -10,7 +10,6 @@ from typing import Any
 from fedcox.engines.nvflare.replies import Reply, read_replies
 from fedcox.engines.nvflare.sent_settings import SentSettings
 from fedcox.engines.nvflare.switchboard import Switchboard
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.query import AbstractFederation, AbstractPrivateQuery, AbstractQuery
 
@@ -35,10 +34,6 @@ class Hub(AbstractFederation):
     @property
     def names(self) -> tuple[str, ...]:
         return self._switchboard.names
-
-    def evidence(self) -> Evidence | None:
-        """Every reply can be seen here, so no center has to believe a sum."""
-        return None
 
     def ask_together(
         self,
@@ -83,6 +78,5 @@ class Hub(AbstractFederation):
             down,
             bytes_up=query.bytes_in(reply.answer),
             protection="noise" if isinstance(query, AbstractPrivateQuery) else "none",
-            smallest_group=reply.group,
             epsilon=reply.epsilon,
         )

@@ -14,7 +14,7 @@ from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
 from fedcox.errors import MessageError
 
 #: Changes whenever a center of one version could misread a coordinator of another.
-PROTOCOL = 1
+PROTOCOL = 2
 
 Step = Literal[
     "ping",

@@ -1,4 +1,4 @@
-"""A center's replies to the questions of one round, with what it notes about each."""
+"""A center's replies to the questions of one round, with what each spends."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from fedcox.federation.query import AbstractQuery
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """One reply; the fewest patients a part of it describes; the epsilon its study spends."""
+    """One reply, and the epsilon that its study spends."""
 
     answer: Any
-    group: int | None
     epsilon: float | None
 
 
@@ -30,7 +29,7 @@ def write_replies(queries: Sequence[AbstractQuery[Any]], replies: Sequence[Reply
             encode_reply(query, reply.answer)
             for query, reply in zip(queries, replies, strict=True)
         ],
-        "noted": write_noted([(reply.group, reply.epsilon) for reply in replies]),
+        "epsilons": [reply.epsilon for reply in replies],
     }
 
 
@@ -38,34 +37,23 @@ def read_replies(
     queries: Sequence[AbstractQuery[Any]], told: Tree, columns: int
 ) -> list[Reply]:
     """The same read again, every reply of the shape that its question dictates."""
-    body = table(told, "replies", "noted")
+    body = table(told, "replies", "epsilons")
     trees = body["replies"]
     if not isinstance(trees, list) or len(trees) != len(queries):
         raise MessageError(f"{len(queries)} questions were asked, and as many replies needed.")
-    noted = read_noted(body["noted"], len(queries))
+    epsilons = read_epsilons(body["epsilons"], len(queries))
     return [
-        Reply(decode_reply(query, tree, columns), group, epsilon)
-        for query, tree, (group, epsilon) in zip(queries, trees, noted, strict=True)
+        Reply(decode_reply(query, tree, columns), epsilon)
+        for query, tree, epsilon in zip(queries, trees, epsilons, strict=True)
     ]
 
 
-def write_noted(noted: Sequence[tuple[int | None, float | None]]) -> Tree:
-    """For the ledger: groups and epsilons."""
-    return [[group, epsilon] for group, epsilon in noted]
+def read_epsilons(told: Tree, number: int) -> tuple[float | None, ...]:
+    """For the ledger: what each reply's study spends, or nothing."""
+    if not isinstance(told, list) or len(told) != number or not all(map(_is_spent, told)):
+        raise MessageError("Every reply comes with an epsilon, or none.")
+    return tuple(told)  # type: ignore[arg-type]  # checked above
 
 
-def read_noted(told: Tree, number: int) -> list[tuple[int | None, float | None]]:
-    """The same read again."""
-    if not isinstance(told, list) or len(told) != number:
-        raise MessageError("Every reply comes with a group and an epsilon, or none.")
-    return [_noted(pair) for pair in told]
-
-
-def _noted(pair: Tree) -> tuple[int | None, float | None]:
-    if isinstance(pair, list) and len(pair) == 2:
-        group, epsilon = pair
-        counted = group is None or (type(group) is int and group >= 0)
-        spent = epsilon is None or (type(epsilon) is float and not math.isnan(epsilon))
-        if counted and spent:
-            return group, epsilon  # type: ignore[return-value]  # checked above
-    raise MessageError("Every reply comes with a group and an epsilon, or none.")
+def _is_spent(epsilon: Tree) -> bool:
+    return epsilon is None or (type(epsilon) is float and not math.isnan(epsilon))

@@ -29,7 +29,7 @@ from fedcox.engines.nvflare.messages import (
     table,
     texts,
 )
-from fedcox.engines.nvflare.replies import Reply, write_noted, write_replies
+from fedcox.engines.nvflare.replies import Reply, write_replies
 from fedcox.errors import (
     BudgetError,
     BusyError,
@@ -41,13 +41,14 @@ from fedcox.errors import (
     SecureSumError,
 )
 from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
+from fedcox.privacy.policy import Policy
 
 if TYPE_CHECKING:
     from fedcox.federation.center import Center
     from fedcox.federation.masked_center import MaskedCenter
 
-#: A rule as faults of a policy begin with: `[groups] interval: …`.
-_RULE = re.compile(r"(\[[a-z_]{1,30}\] [a-z_]{1,25}):")
+#: A rule as faults of a policy begin with: `exact_sums: …`.
+_RULE = re.compile(rf"({'|'.join(Policy.model_fields)}):")
 #: What was used last is kept; a study has a handful.
 _SETTINGS_KEPT = 8
 
@@ -96,7 +97,6 @@ class Leaving:
     question: str
     numbers: int
     protection: str
-    smallest_group: int | None
     epsilon: float | None
 
 
@@ -197,7 +197,6 @@ class Site:
         hidden = masked is not None or self._study.noise_only
         return {
             "schema": self._study.schema,
-            "follows": masked is not None and masked.study is not None,
             "mark": self._study.mark,
             "patients": None if hidden else self._study.center.cohort.patients,
         }
@@ -215,10 +214,7 @@ class Site:
         told = table(body, "questions", "first")
         queries = self._questions(study, told["questions"])
         center = self._numbered_from(study, told["first"])
-        replies = [
-            Reply(center.answer(query), center.group(query), center.epsilon(query))
-            for query in queries
-        ]
+        replies = [Reply(center.answer(query), center.epsilon(query)) for query in queries]
         content = write_replies(queries, replies)
         self.desk.leaving(
             [
@@ -226,7 +222,6 @@ class Site:
                     query.name,
                     query.numbers_in(reply.answer),
                     _protection(query, masked=False),
-                    reply.group,
                     reply.epsilon,
                 )
                 for query, reply in zip(queries, replies, strict=True)
@@ -251,22 +246,24 @@ class Site:
         return self._numbered[1]
 
     def _masked(self, study: OpenStudy, masked: MaskedCenter, body: Tree) -> Tree:
-        told = table(body, "questions", "round", "centers", "previous")
+        told = table(body, "questions", "round", "centers")
         queries = self._questions(study, told["questions"])
-        number, previous = told["round"], told["previous"]
-        if type(number) is not int or not (previous is None or isinstance(previous, bytes)):
-            raise MessageError("The number or the transcript of a round cannot be read.")
-        reply = masked.reply(queries, number, names(told["centers"]), previous)
-        center = study.center
-        noted = [(center.group(query, masked=True), center.epsilon(query)) for query in queries]
+        number = told["round"]
+        if type(number) is not int:
+            raise MessageError("The number of a round cannot be read.")
+        reply = masked.reply(queries, number, names(told["centers"]))
+        rows = zip(queries, reply.lengths, reply.epsilons, strict=True)
         self.desk.leaving(
             [
-                Leaving(query.name, length, _protection(query, masked=True), *note)
-                for query, length, note in zip(queries, reply.lengths, noted, strict=True)
+                Leaving(query.name, length, _protection(query, masked=True), epsilon)
+                for query, length, epsilon in rows
             ]
         )
-        lengths: list[Tree] = list(reply.lengths)
-        return {"lengths": lengths, "message": reply.message, "noted": write_noted(noted)}
+        return {
+            "lengths": list(reply.lengths),
+            "message": reply.message,
+            "epsilons": list(reply.epsilons),
+        }
 
     def _questions(self, study: OpenStudy, body: Tree) -> list[AbstractQuery[Any]]:
         columns = study.center.cohort.columns

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Answer, Federation
 from fedcox.federation.setting import Setting
@@ -64,9 +63,6 @@ class Recorder(AbstractFederation):
     @property
     def shows_centers(self) -> bool:
         return self.federation.shows_centers
-
-    def evidence(self) -> Evidence | None:
-        return self.federation.evidence()
 
     def ask_together(
         self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]] = ()

@@ -15,7 +15,6 @@ from fedcox.federation.network_query import AbstractNetworkQuery
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.packing import pack_derivatives, unpack_derivatives
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.privacy.exposure import Exposure, Known
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail, zero_derivatives
 
@@ -41,16 +40,8 @@ class BaselineSlopesAt(AbstractNetworkQuery[Derivatives], AbstractSumQuery[Deriv
     def numbers(self) -> int:
         return self.theta.size + self.alpha.size + 1
 
-    @property
-    def fine(self) -> int | None:
-        return 1  # losses are compared with each other, to their last digits
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        whole = self.detail in (Detail.HESSIAN, Detail.INFORMATION)
-        return self.agreed.exposure(cohort, blocks=whole)
-
-    def known(self, cohort: Cohort) -> Known:
-        return self.agreed.known(cohort)
+    #: Losses are compared with each other, to their last digits.
+    fine = 1
 
     def answer(self, cohort: Cohort) -> Derivatives:
         if not cohort.patients:

@@ -13,7 +13,6 @@ import numpy as np
 
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
-from fedcox.privacy.exposure import Exposure
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.bounded_shares import (
     ScoreMetric,
@@ -46,9 +45,6 @@ class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
     @abstractmethod
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         """What these patients add, before it is cut: (patients, numbers)."""
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
 
     def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         resolution, bound = self.release.resolution, self.release.sensitivity

@@ -1,7 +1,7 @@
 """What is the gradient at these parameters, in few bytes? For many rounds over thin lines.
 
 Bytes are saved, nothing else: what one reply leaves out a later one brings, so that a center's
-limits hold as for the gradient itself.
+policy holds as for the gradient itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from fedcox.federation.compression import (
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import AbstractAdditiveQuery, AbstractQuery
 from fedcox.federation.setting import Setting
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives
 
@@ -82,9 +81,6 @@ class AbstractCompressedGradient(AbstractQuery[CompressedGradient]):
     def size(self) -> int:
         """How many entries the gradient has."""
         return self.asked.alpha.size + self.asked.beta.size
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return self.asked.exposure(cohort)
 
     def answer(self, cohort: Cohort) -> CompressedGradient:
         here = self.asked.answer(cohort)

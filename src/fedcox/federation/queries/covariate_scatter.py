@@ -12,11 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.federation.evidence import Evidence
 from fedcox.federation.packing import pack_symmetric, unpack_symmetric
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.privacy.exposure import Exposure, Known
-from fedcox.privacy.levels import smallest_level
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.threads import in_order, parts
 
@@ -27,15 +24,9 @@ _NEAR = 8.0
 
 @dataclass(frozen=True, eq=False)
 class CovariateScatter(AbstractSumQuery[FloatArray]):
-    """Σ (x − mean)(x − mean)ᵀ over patients, a missing value counting as the mean.
-
-    `present` tells centers how many values there are over all of them, by which they know
-    whether a level is rare, and `evidence` lets them see that it is so.
-    """
+    """Σ (x − mean)(x − mean)ᵀ over patients, a missing value counting as the mean."""
 
     mean: FloatArray
-    present: FloatArray | None = None
-    evidence: Evidence | None = None
 
     @property
     def name(self) -> str:
@@ -43,20 +34,10 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
 
     @property
     def numbers(self) -> int:
-        told = 0 if self.evidence is None else self.evidence.numbers
-        return int(self.mean.size) * (1 if self.present is None else 2) + told
+        return int(self.mean.size)
 
-    @property
-    def fine(self) -> int | None:
-        return None  # columns come in any unit
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return Exposure(
-            cohort.patients, int(np.count_nonzero(cohort.event)), parameters=self.mean.size
-        )
-
-    def known(self, cohort: Cohort) -> Known:
-        return Known(level=smallest_level(cohort, mean=self.mean, present=self.present))
+    #: Columns come in any unit.
+    fine = None
 
     def answer(self, cohort: Cohort) -> FloatArray:
         with np.errstate(over="ignore"):  # an infinite square is told by its column

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray
 
 
@@ -45,12 +44,8 @@ class CovariateSums(AbstractSumQuery[ColumnSums]):
     def numbers(self) -> int:
         return 0
 
-    @property
-    def fine(self) -> int | None:
-        return None  # columns come in any unit
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
+    #: Columns come in any unit.
+    fine = None
 
     def answer(self, cohort: Cohort) -> ColumnSums:
         total = cohort.totals

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedcox.federation.batch import CellBatch, PatientBatch
 from fedcox.federation.packing import pack_derivatives, unpack_derivatives
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
-from fedcox.privacy.exposure import Exposure, Known
-from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 
 
@@ -49,25 +46,8 @@ class DerivativesAt(AbstractSumQuery[Derivatives]):
     def batched(self) -> bool:
         return self.batch is not None
 
-    @property
-    def fine(self) -> int | None:
-        return 1  # losses are compared with each other, to their last digits
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        whole = self.detail in (Detail.HESSIAN, Detail.INFORMATION)
-        return self.agreed.exposure(cohort, chosen=self._chosen(cohort), blocks=whole)
-
-    def known(self, cohort: Cohort) -> Known:
-        return self.agreed.known(cohort, self.alpha, self.beta, self._chosen(cohort))
-
-    def _chosen(self, cohort: Cohort) -> IntArray | None:
-        """Rows of the cohort in the batch, each once; None without a batch."""
-        if self.batch is None:
-            return None
-        if isinstance(self.batch, PatientBatch):
-            return np.flatnonzero(np.isin(cohort.number, self.batch.numbers()))
-        cells = self.agreed.cells(cohort)
-        return np.unique(cells.among(*self.batch.pairs()).patient)
+    #: Losses are compared with each other, to their last digits.
+    fine = 1
 
     def answer(self, cohort: Cohort) -> Derivatives:
         if isinstance(self.batch, CellBatch):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.query import AbstractQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray
 
 
@@ -28,10 +27,6 @@ class EventTimes(AbstractQuery[FloatArray]):
     @property
     def numbers(self) -> int:
         return 1
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        events = int(np.count_nonzero(cohort.event))
-        return Exposure(cohort.patients, events, patient_level=True)
 
     def answer(self, cohort: Cohort) -> FloatArray:
         times = np.unique(cohort.time[cohort.event])

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedcox.federation.query import AbstractQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort
 
 
@@ -25,10 +22,6 @@ class LongestFollowUp(AbstractQuery[float]):
     @property
     def numbers(self) -> int:
         return 0
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        events = int(np.count_nonzero(cohort.event))
-        return Exposure(cohort.patients, events, patient_level=True)
 
     def answer(self, cohort: Cohort) -> float:
         return float(cohort.time.max(initial=0.0))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.privacy.exposure import Exposure, Known, smallest_of
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.threads import in_order, parts
 from fedcox.survival.time_grid import LOOK_UP, AnyGrid, CensoredInterval, Pieces
@@ -46,17 +44,6 @@ class Counts:
         """Rows of the stack in each interval; those of grouped time may count one half."""
         return self.at_risk if grouped else self.reached
 
-    def leavers(self) -> IntArray:
-        """Patients who reach no interval, or leave in the first, the second, and so on.
-
-        Without the event in the first row, with it in the second; who passes the horizon
-        leaves in the last.
-        """
-        remaining = np.append(self.reached[1:], 0.0)
-        without = np.append(self.patients - self.reached[0], self.reached - remaining)
-        happened = np.append(0.0, self.events)
-        return np.rint([without - happened, happened]).astype(np.int64)
-
     def up_to(self, last: int) -> Counts:
         """Of the first intervals alone, where nobody reaches the others."""
         by_interval = (part[:last] for part in (self.reached, self.at_risk, self.events))
@@ -79,9 +66,6 @@ class IntervalCounts(AbstractSumQuery[Counts]):
 
     grid: AnyGrid
     reading: CensoredInterval
-    _counted: WeakKeyDictionary[Cohort, tuple[Counts, IntArray]] = field(
-        default_factory=WeakKeyDictionary, repr=False
-    )
 
     @property
     def name(self) -> str:
@@ -91,35 +75,11 @@ class IntervalCounts(AbstractSumQuery[Counts]):
     def numbers(self) -> int:
         return self.grid.numbers + 1
 
-    def exposure(self, cohort: Cohort) -> Exposure:
-        _, leavers = self._count(cohort)
-        return Exposure(
-            cohort.patients,
-            int(np.count_nonzero(cohort.event)),
-            smallest_group=smallest_of(leavers.sum(axis=0)),
-            smallest_part=smallest_of(leavers),
-            counts=True,
-        )
-
-    def known(self, cohort: Cohort) -> Known:
-        return Known(edges=self.grid.edges)
-
     def answer(self, cohort: Cohort) -> Counts:
-        return self._count(cohort)[0]
+        cut = parts(cohort.patients, LOOK_UP, least=4 * self.grid.intervals)
+        return reduce(Counts.__add__, in_order(lambda part: self._of(cohort, part), cut))
 
-    def _count(self, cohort: Cohort) -> tuple[Counts, IntArray]:
-        """The life table and who leaves in each interval: kept, as both are asked for."""
-        counted = self._counted.get(cohort)
-        if counted is None:
-            cut = parts(cohort.patients, LOOK_UP, least=4 * self.grid.intervals)
-            counts, leavers = zip(
-                *in_order(lambda part: self._of(cohort, part), cut), strict=True
-            )
-            counted = reduce(Counts.__add__, counts), reduce(np.add, leavers)
-            self._counted[cohort] = counted
-        return counted
-
-    def _of(self, cohort: Cohort, part: slice) -> tuple[Counts, IntArray]:
+    def _of(self, cohort: Cohort, part: slice) -> Counts:
         """Of some neighbours."""
         time, event = cohort.time[part], cohort.event[part]
         risk = self.grid.at_risk(time, event, self.reading)
@@ -132,7 +92,7 @@ class IntervalCounts(AbstractSumQuery[Counts]):
         lived = np.asarray(np.bincount(risk.passed, risk.part, size + 1), dtype=np.float64)
         at_risk = passing[:size] + lived[:size]
         late = event & ~risk.event
-        counts = Counts(
+        return Counts(
             time.size,
             int(np.count_nonzero(late | (time > self.grid.horizon * (1.0 + 1e-9)))),
             int(np.count_nonzero(late)),
@@ -140,7 +100,6 @@ class IntervalCounts(AbstractSumQuery[Counts]):
             at_risk + events if self.grid.grouped else at_risk,
             events,
         )
-        return counts, leavers
 
     def pack(self, answer: Counts) -> FloatArray:
         single = [answer.patients, answer.passed, answer.late_events]

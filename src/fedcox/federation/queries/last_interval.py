@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedcox.federation.query import AbstractMaximumQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.time_grid import AnyGrid
 
@@ -33,10 +30,6 @@ class LastInterval(AbstractMaximumQuery):
     @property
     def cells(self) -> int:
         return self.grid.intervals
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        events = int(np.count_nonzero(cohort.event))
-        return Exposure(cohort.patients, events, patient_level=True)
 
     def answer(self, cohort: Cohort) -> int:
         risk = self.grid.at_risk(cohort.time, cohort.event, "include")

@@ -13,7 +13,6 @@ import numpy as np
 
 from fedcox.federation.query import AbstractAdditiveQuery
 from fedcox.federation.setting import Setting
-from fedcox.privacy.exposure import Exposure, Known
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import DESCENTS, DescentName
@@ -99,12 +98,6 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
     @property
     def point(self) -> tuple[FloatArray, FloatArray]:
         return self.alpha, self.beta
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return self.training.setting.exposure(cohort)
-
-    def known(self, cohort: Cohort) -> Known:
-        return self.training.setting.known(cohort, self.alpha, self.beta)
 
     def answer(self, cohort: Cohort) -> LocalEnds:
         training, intervals, patients = self.training, self.alpha.size, cohort.patients

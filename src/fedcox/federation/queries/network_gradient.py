@@ -11,8 +11,7 @@ from fedcox.federation.network_query import AbstractNetworkQuery
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.models.network_sum import NetworkSum
-from fedcox.privacy.exposure import Known
-from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.cohort import Cohort, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +36,8 @@ class NetworkGradientAt(AbstractNetworkQuery[NetworkSum], AbstractSumQuery[Netwo
     def batched(self) -> bool:
         return self.batch is not None
 
-    @property
-    def fine(self) -> int | None:
-        return 1  # losses are compared with each other, to their last digits
-
-    def known(self, cohort: Cohort) -> Known:
-        return self.agreed.known(cohort, self.chosen(cohort))
-
-    def chosen(self, cohort: Cohort) -> IntArray | None:
-        """Rows of the cohort in the batch, each once; None without a batch."""
-        if self.batch is None:
-            return None
-        if isinstance(self.batch, EpochBatch):
-            return self.agreed.rows(cohort, self.batch.numbers())
-        return np.unique(self.agreed.cells(cohort, *self.batch.pairs())[0])
+    #: Losses are compared with each other, to their last digits.
+    fine = 1
 
     def answer(self, cohort: Cohort) -> NetworkSum:
         agreed, rows = self.agreed, None

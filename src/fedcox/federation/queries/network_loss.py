@@ -10,8 +10,7 @@ from fedcox.federation.batch import HeldOut
 from fedcox.federation.network_query import AbstractNetworkQuery
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.privacy.exposure import Known
-from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.cohort import Cohort, FloatArray
 
 
 @dataclass(frozen=True)
@@ -46,19 +45,12 @@ class NetworkLossAt(AbstractNetworkQuery[HeldOutLoss], AbstractSumQuery[HeldOutL
     def batched(self) -> bool:
         return True
 
-    @property
-    def fine(self) -> int | None:
-        return None  # losses are compared with each other, to their last digits
-
-    def chosen(self, cohort: Cohort) -> IntArray:
-        """Rows of the cohort that are held out."""
-        return self.agreed.rows(cohort, self.held_out.numbers())
-
-    def known(self, cohort: Cohort) -> Known:
-        return self.agreed.known(cohort, self.chosen(cohort))
+    #: Losses are compared with each other, to their last digits.
+    fine = None
 
     def answer(self, cohort: Cohort) -> HeldOutLoss:
-        agreed, rows = self.agreed, self.chosen(cohort)
+        agreed = self.agreed
+        rows = agreed.rows(cohort, self.held_out.numbers())
         if not rows.size:
             return HeldOutLoss(0, 0.0)
         loss = agreed.model.loss(self.theta, self.alpha, agreed.laid_out(cohort), rows)

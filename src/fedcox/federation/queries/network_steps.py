@@ -12,11 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.batch import HeldOut
-from fedcox.federation.network_query import NO_COEFFICIENTS
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.query import AbstractAdditiveQuery
 from fedcox.federation.setting import Setting
-from fedcox.privacy.exposure import Exposure, Known
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.descent import DESCENTS, DescentName
 
@@ -94,22 +92,8 @@ class NetworkSteps(AbstractAdditiveQuery[NetworkEnds]):
         return self.training
 
     @property
-    def point(self) -> tuple[FloatArray, FloatArray]:
-        return self.alpha, NO_COEFFICIENTS
-
-    @property
     def batched(self) -> bool:
         return self.training.left_out is not None
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return self.training.setting.exposure(cohort, self._chosen(cohort))
-
-    def known(self, cohort: Cohort) -> Known:
-        return self.training.setting.known(cohort, self._chosen(cohort))
-
-    def _chosen(self, cohort: Cohort) -> IntArray | None:
-        left_out = self.training.left_out
-        return None if left_out is None else _rows(self.training, cohort)
 
     def answer(self, cohort: Cohort) -> NetworkEnds:
         training, setting = self.training, self.training.setting

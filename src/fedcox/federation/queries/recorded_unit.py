@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.query import AbstractQuery, AbstractSumQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.event_pieces import common_unit, recorded_unit
 from fedcox.survival.time_grid import are_whole
@@ -40,10 +39,6 @@ class RecordedUnit(AbstractQuery[CommonUnit]):
     @property
     def numbers(self) -> int:
         return 0
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        events = int(np.count_nonzero(cohort.event))
-        return Exposure(cohort.patients, events, patient_level=True)
 
     def answer(self, cohort: Cohort) -> CommonUnit:
         return CommonUnit(recorded_unit(cohort.time), float(cohort.time.max(initial=0.0)))
@@ -133,9 +128,6 @@ class FractionalTimes(AbstractSumQuery[WholeTimes]):
     @property
     def numbers(self) -> int:
         return 0
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
 
     def answer(self, cohort: Cohort) -> WholeTimes:
         return self.of(cohort.time[cohort.event & (cohort.time > 0)])

@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from fedcox.federation.query import AbstractQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.risk_set_moments import (
@@ -69,9 +68,6 @@ class EventSumsAt(AbstractQuery[EventSums]):
     def numbers(self) -> int:
         return self.times.size + self.mean.size
 
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return _exposure(cohort, self.mean.size)
-
     def answer(self, cohort: Cohort) -> EventSums:
         return event_sums(cohort, self.mean, self.times)
 
@@ -108,9 +104,6 @@ class RiskSetSumsAt(AbstractQuery[RiskSetMoments]):
     def point(self) -> tuple[FloatArray, FloatArray]:
         return np.empty(0), self.beta
 
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return _exposure(cohort, self.beta.size)
-
     def answer(self, cohort: Cohort) -> RiskSetMoments:
         return self.agreed.prepared(cohort).moments(self.beta, self.detail)
 
@@ -119,14 +112,3 @@ class RiskSetSumsAt(AbstractQuery[RiskSetMoments]):
 
     def numbers_in(self, answer: RiskSetMoments) -> int:
         return answer.numbers
-
-
-def _exposure(cohort: Cohort, columns: int) -> Exposure:
-    """Neighbouring event times differ by single patients as a rule."""
-    return Exposure(
-        cohort.patients,
-        int(np.count_nonzero(cohort.event)),
-        smallest_group=1,
-        parameters=columns,
-        time_by_covariate=True,
-    )

@@ -10,7 +10,6 @@ import numpy as np
 from fedcox.federation.batch import PatientBatch
 from fedcox.federation.packing import pack_derivatives, unpack_derivatives
 from fedcox.federation.query import AbstractAdditiveQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.partial_likelihood import PartialLikelihood, Ties
@@ -83,20 +82,8 @@ class StratifiedCoxAt(AbstractAdditiveQuery[Derivatives]):
     def batched(self) -> bool:
         return self.batch is not None
 
-    @property
-    def fine(self) -> int | None:
-        return 1  # losses are compared with each other, to their last digits
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        events = cohort.event
-        if self.batch is not None:
-            events = events[np.isin(cohort.number, self.batch.numbers())]
-        return Exposure(
-            int(events.size),
-            int(np.count_nonzero(events)),
-            parameters=self.beta.size,
-            batch=self.batch is not None,
-        )
+    #: Losses are compared with each other, to their last digits.
+    fine = 1
 
     def answer(self, cohort: Cohort) -> Derivatives:
         stratum = self.agreed.prepared(cohort)

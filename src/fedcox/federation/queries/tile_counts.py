@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.cohort import Cohort, FloatArray
 
 
@@ -33,9 +32,6 @@ class TileCounts(AbstractSumQuery[PatientsAndTiles]):
     @property
     def numbers(self) -> int:
         return 0
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        return Exposure(cohort.patients, int(np.count_nonzero(cohort.event)))
 
     def answer(self, cohort: Cohort) -> PatientsAndTiles:
         if cohort.bags is None:

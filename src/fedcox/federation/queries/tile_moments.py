@@ -12,7 +12,6 @@ import numpy as np
 from fedcox.errors import CohortError
 from fedcox.federation.packing import pack_symmetric, unpack_symmetric
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.privacy.exposure import Exposure
 from fedcox.survival.bags import Bags, TileFeatures
 from fedcox.survival.cohort import Cohort, FloatArray
 
@@ -56,22 +55,9 @@ class TileMoments(AbstractSumQuery[TileMomentSums]):
     def numbers(self) -> int:
         return 1
 
-    @property
-    def fine(self) -> int | None:
-        """All: encoders differ in scale by orders, and small eigenvalues count too.
-
-        Under masks this is four times as long, 67 MB for 2048 features, and asked once.
-        """
-        return None
-
-    def exposure(self, cohort: Cohort) -> Exposure:
-        """Of fewer tiles than features the sum gives away which directions they span."""
-        tiles = 0 if cohort.bags is None else cohort.bags.tiles
-        return Exposure(
-            cohort.patients,
-            int(np.count_nonzero(cohort.event)),
-            patient_level=0 < tiles < self.features,
-        )
+    #: All: encoders differ in scale by orders, and small eigenvalues count too. Under masks
+    #: this is four times as long, 67 MB for 2048 features, and asked once.
+    fine = None
 
     def answer(self, cohort: Cohort) -> TileMomentSums:
         bags = self._bags(cohort)
