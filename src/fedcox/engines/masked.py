@@ -141,7 +141,9 @@ class Masked(AbstractFederation):
     ) -> Masked:
         """Centers of this process under masks, with identities made for this run.
 
-        By `check` those that have limits see that they are asked what the study asks.
+        None of them takes part in a sum without one of the others, as between hospitals whose
+        study says nothing on attendance. By `check` those that have limits see that they are
+        asked what the study asks.
         """
         from fedcox.privacy.identity import Identity
         from fedcox.privacy.party import Party
@@ -156,7 +158,7 @@ class Masked(AbstractFederation):
                     study,
                     identities[center.name],
                     known,
-                    smallest_sum=smallest_sum(center),
+                    smallest_sum=max(smallest_sum(center), len(centers)),
                 ),
                 None if center.gate is None else check,
             )

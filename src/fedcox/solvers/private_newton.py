@@ -166,7 +166,7 @@ class PrivateNewton:
 
     @property
     def _most_added(self) -> float:
-        return self.added if self.parts is None else 2.0
+        return self.added if self.parts in (None, self.centers) else 2.0
 
     @property
     def products(self) -> float:
@@ -187,8 +187,8 @@ class PrivateNewton:
     def expected_noise(self) -> float:
         """Of the estimate, in sampling errors: from public numbers alone.
 
-        Under masks of however many centers, so that a price has one epsilon: more than half
-        of them add their parts at least, so that noise is in a sum twice at most.
+        Under masks of however many centers, so that a price has one epsilon: noise is in a sum
+        once where all of them are needed, and else twice at most, since more than half are.
         """
         bound = score_bound(_JUMP, _WATCH) * math.sqrt(
             (self.pieces_wanted + self.columns) / self.events
