@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.kept_study import KeptStudy
+from fedcox.analysis.noised_fit import spending
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
 from fedcox.deployment.followed_file import append_rows
+from fedcox.deployment.patients_account import allows_exact_sums, budget_of, shortfall
 from fedcox.deployment.private_files import read_json, write_private_json
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
 from fedcox.engines.nvflare.messages import Refusal
@@ -29,6 +32,7 @@ from fedcox.engines.nvflare.site import (
     rules_in,
 )
 from fedcox.errors import (
+    BudgetError,
     DeploymentError,
     FedcoxWarning,
     InputError,
@@ -40,12 +44,15 @@ from fedcox.privacy.study_memory import StudyMemory
 from fedcox.shown_text import shown
 
 if TYPE_CHECKING:
+    from fedcox.analysis.noised_fit import Spending
     from fedcox.data.encoding import LoadedCohort
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.federation.masked_center import MaskedCenter
     from fedcox.federation.noised_replies import NoisedReplies
+    from fedcox.privacy.budget import Budget
     from fedcox.privacy.gate import Gate
     from fedcox.privacy.identity import Identity, PublicIdentity
+    from fedcox.privacy.policy import Policy
 
 #: In place of a policy: nothing is refused, as for patients that are no secret.
 NO_LIMITS = "none"
@@ -71,6 +78,10 @@ class CenterSettings:
                 f"{file} is damaged.", ["Start the center again with `fedcox center start`."]
             ) from error
 
+    def read_policy(self) -> Policy | None:
+        """The policy, if there are limits."""
+        return None if self.policy == NO_LIMITS else read_policy(self.policy)
+
 
 class HospitalDesk:
     """Decides for one hospital, and keeps its ledger."""
@@ -91,16 +102,17 @@ class HospitalDesk:
         return {"fedcox": version("fedcox"), "identity": self._identity().public.to_text()}
 
     def open(self, invitation: Invitation) -> OpenStudy:
-        study = self._read_study(invitation)
+        study, known = self._read_study(invitation), self._keys(invitation)
         code = study_code(study, invitation.centers, invitation.identities)
-        self._check_approval(study, code, invitation)
+        self._check_approval(study, code, invitation, known)
         self._study, self._code = shown(study.name), code
+        policy = self._policy(study)
         loaded = self._patients(study)
         memory = self._remembered(study)
         memory.bind(loaded.cohort)
-        gate = self._gate(study, loaded, len(invitation.centers), memory)
+        gate = self._gate(study, policy, loaded, len(invitation.centers), memory)
         private, centers = study.privacy.noised, len(invitation.centers)
-        noise = self._noise(study, gate, memory, centers) if private else None
+        noise = self._noise(study, policy, memory, centers) if private else None
         center = Center(
             self._folder.name,
             loaded.cohort,
@@ -111,7 +123,7 @@ class HospitalDesk:
         )
         masked = None
         if study.privacy.secure_sums:
-            masked = self._masked(study, center, code, invitation, memory)
+            masked = self._masked(study, center, code, known, centers, memory)
         return OpenStudy(
             center,
             frozenset(asked_by(study)),
@@ -120,6 +132,7 @@ class HospitalDesk:
             private,
             memory.now.mark,
             KeptStudy(study).keeps_to,
+            partial(_attended, self._folder.name, invitation, study.attendance.among(centers)),
         )
 
     def check_agreed(self) -> None:
@@ -139,8 +152,7 @@ class HospitalDesk:
             told = "\n".join(map(shown, lines))
         else:
             told = "".join(traceback.format_exception(error))
-        with self._folder.trouble.open("a", encoding="utf-8") as file:
-            file.write(f"{_now()} {told.rstrip()}\n")
+        self._folder.note(told)
 
     def _read_study(self, invitation: Invitation) -> Study:
         if invitation.version != version("fedcox"):
@@ -151,18 +163,43 @@ class HospitalDesk:
                 )
             )
             raise NotNowError(Refusal("version"))
-        if self._folder.name not in invitation.centers:
+        centers = invitation.centers
+        if self._folder.name not in centers or len(set(centers)) != len(centers):
             raise NotNowError(Refusal("order"))
         try:
-            return Study.parse(invitation.study, source="the study as it was sent")
+            study = Study.parse(invitation.study, source="the study as it was sent")
+            study = study.between_hospitals(len(centers))
+            if study.privacy.noised:
+                spending(study, len(centers))  # a price that cannot be had
         except StudyError as error:
             self.trouble(error)
             raise NotNowError(Refusal("study")) from error
+        return study
 
-    def _check_approval(self, study: Study, code: str, invitation: Invitation) -> None:
+    def _keys(self, invitation: Invitation) -> dict[str, PublicIdentity]:
+        """The keys of the hospitals, this one's own among them; no stranger's."""
+        from fedcox.privacy.identity import PublicIdentity
+
+        try:
+            known = {
+                name: PublicIdentity.from_text(text)
+                for name, text in invitation.identities.items()
+            }
+        except InputError as error:
+            raise NotNowError(Refusal("keys")) from error
+        own = known.get(self._folder.name)
+        if own != self._identity().public or not set(known) <= set(invitation.centers):
+            raise NotNowError(Refusal("keys"))
+        return known
+
+    def _check_approval(
+        self,
+        study: Study,
+        code: str,
+        invitation: Invitation,
+        known: Mapping[str, PublicIdentity],
+    ) -> None:
         decision = self._approvals.decision(code)
-        if decision is True:
-            return
         if decision is False:
             raise NotNowError(Refusal("declined"))
         if self._approvals.find(code) is None:
@@ -170,18 +207,36 @@ class HospitalDesk:
                 Request(
                     code,
                     shown(study.name),
-                    study.source,
+                    study.to_toml(),
                     tuple(sorted(invitation.centers)),
-                    self._fingerprints(invitation),
+                    {name: each.fingerprint for name, each in known.items()},
                     _now(),
                 )
             )
-        raise NotNowError(Refusal("waiting"))
+            if decision is True:
+                self._folder.note(
+                    f"The study “{shown(study.name)}” of the code {code} is answered. It was "
+                    "approved here unseen: nobody read it before."
+                )
+        if decision is None:
+            raise NotNowError(Refusal("waiting"))
 
-    def _fingerprints(self, invitation: Invitation) -> dict[str, str]:
-        if not invitation.identities:
-            return {}
-        return {name: each.fingerprint for name, each in _known(invitation).items()}
+    def _policy(self, study: Study) -> Policy | None:
+        """The hospital's policy, if there are limits; exact sums only where it allows them."""
+        policy = self._settings.read_policy()
+        if not study.privacy.noised and not allows_exact_sums(policy):
+            rule = "exact_sums"
+            self.trouble(
+                RefusedError(
+                    "The hospital's policy does not allow this study.",
+                    [
+                        f"{rule}: the study asks for exact sums, from which patients may be "
+                        "computed. They leave only where the policy says exact_sums = true."
+                    ],
+                )
+            )
+            raise NotNowError(Refusal("policy", (rule,)))
+        return policy
 
     def _remembered(self, study: Study) -> StudyMemory:
         folder = self._folder.memory / study_digest(study)
@@ -202,13 +257,17 @@ class HospitalDesk:
         return loaded
 
     def _gate(
-        self, study: Study, loaded: LoadedCohort, centers: int, memory: StudyMemory
+        self,
+        study: Study,
+        policy: Policy | None,
+        loaded: LoadedCohort,
+        centers: int,
+        memory: StudyMemory,
     ) -> Gate | None:
-        if self._settings.policy == NO_LIMITS:
+        if policy is None:
             return None
         from fedcox.privacy.gate import Gate
 
-        policy = read_policy(self._settings.policy)
         faults = policy_faults(study, policy, loaded.cohort, centers=centers)
         if faults:
             refused = RefusedError("The hospital's policy does not allow this study.", faults)
@@ -217,19 +276,13 @@ class HospitalDesk:
         return Gate(policy, memory)
 
     def _noise(
-        self, study: Study, gate: Gate | None, memory: StudyMemory, centers: int
+        self, study: Study, policy: Policy | None, memory: StudyMemory, centers: int
     ) -> NoisedReplies:
-        from fedcox.analysis.noised_fit import spending
         from fedcox.federation.noised_replies import NoisedReplies
-        from fedcox.privacy.budget import Budget
 
-        agreed = spending(study, centers)
-        limits = None if gate is None else gate.policy.differential_privacy
-        budget = Budget(
-            self._folder.budget,
-            epsilon=None if limits is None else limits.epsilon,
-            delta=None if limits is None else limits.delta,
-        )
+        agreed, budget = spending(study, centers), budget_of(self._folder, policy)
+        if not memory.now.noised.rights:  # else it has paid
+            self._check_budget(budget, agreed)
         return NoisedReplies(
             study_digest(study),
             agreed.delta,
@@ -240,12 +293,25 @@ class HospitalDesk:
             sums=agreed.sums,
         )
 
+    def _check_budget(self, budget: Budget, agreed: Spending) -> None:
+        """Before the first question: what the study needs must be left.
+
+        The coordinator is told how much that is. It depends on studies, not on patients, and is
+        told for a study that was approved here alone.
+        """
+        try:
+            budget.check(epsilon=agreed.epsilon, delta=agreed.delta)
+        except BudgetError as error:
+            self.trouble(error)
+            raise NotNowError(Refusal("budget", shortfall(budget, agreed))) from error
+
     def _masked(
         self,
         study: Study,
         center: Center,
         code: str,
-        invitation: Invitation,
+        known: Mapping[str, PublicIdentity],
+        centers: int,
         memory: StudyMemory,
     ) -> MaskedCenter:
         from fedcox.analysis.plan import Plan
@@ -257,8 +323,8 @@ class HospitalDesk:
             center.name,
             code,
             self._identity(),
-            _known(invitation),
-            smallest_sum=smallest_sum(center),
+            known,
+            smallest_sum=max(smallest_sum(center), study.attendance.among(centers)),
             memory=memory,
         )
         followed = center.gate is not None and not study.privacy.noised
@@ -270,12 +336,10 @@ class HospitalDesk:
         return Identity.load(self._folder.identity)
 
 
-def _known(invitation: Invitation) -> dict[str, PublicIdentity]:
-    from fedcox.privacy.identity import PublicIdentity
-
-    return {
-        name: PublicIdentity.from_text(text) for name, text in invitation.identities.items()
-    }
+def _attended(own: str, invitation: Invitation, needed: int, centers: Sequence[str]) -> bool:
+    """Whether a sum over these centers is one of the study that was approved."""
+    among = frozenset(centers)
+    return own in among <= frozenset(invitation.centers) and len(among) >= needed
 
 
 def _plain(value: Any) -> Any:

@@ -14,7 +14,7 @@ from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
 from fedcox.errors import MessageError
 
 #: Changes whenever a center of one version could misread a coordinator of another.
-PROTOCOL = 1
+PROTOCOL = 2
 
 Step = Literal[
     "ping",
@@ -39,6 +39,8 @@ Reason = Literal[
     "changed",
     "policy",
     "budget",
+    "keys",
+    "attendance",
     "order",
     "message",
     "sum",
@@ -54,6 +56,8 @@ REASONS: dict[str, str] = {
     "changed": "its patients have changed since the study's first answer",
     "policy": "its own policy refuses",
     "budget": "its patients' privacy budget does not cover the study",
+    "keys": "the keys that it was shown are not those of the hospitals",
+    "attendance": "the sum would be over fewer centers than the study was approved with",
     "order": "this is not what it agreed to be asked now",
     "message": "it cannot use the message",
     "sum": "it refuses to take part in this sum",
