@@ -62,7 +62,7 @@ def _attendance(study: Study, centers: int) -> str:
 
 def _model(study: Study) -> str:
     model, link = study.model, LINKS[study.model.link]
-    grouped = f", grouped time ({model.censored_interval} who is censored in an interval)"
+    grouped = f", grouped time, who is censored inside an interval: {model.censored_interval}"
     baseline = f", spline baseline of {model.spline} numbers" if model.spline else ""
     ridge = f", ridge {model.ridge:g}" if model.ridge else ""
     fitted = "" if study.privacy.noised else f", fitted by {study.solver.method}"
@@ -75,7 +75,7 @@ def _model(study: Study) -> str:
 def _outcome(outcome: Outcome) -> str:
     between = _range(outcome.min, outcome.max)
     unit = f" in {outcome.unit}" if outcome.unit else ""
-    record = f", recorded in whole {outcome.resolution:g}" if outcome.resolution else ""
+    record = f", recorded in steps of {outcome.resolution:g}" if outcome.resolution else ""
     return (
         f"time in column {outcome.time}{unit}{record}{between}; event where column "
         f"{outcome.event} is {outcome.event_value}."
