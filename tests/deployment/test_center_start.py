@@ -70,9 +70,8 @@ def test_a_code_that_was_never_shown_is_no_approval(home: CenterFolder, tmp_path
 
 def test_an_approval_unseen_is_said_aloud(home: CenterFolder, tmp_path: Path) -> None:
     prepare(home, tmp_path / "patients.csv", "none", [CODE], unseen=True)
-    assert (
-        f"{CODE} is approved, and no study of this code was shown" in home.trouble.read_text()
-    )
+    said = home.trouble.read_text()
+    assert f"{CODE} is approved, and no study of this code was shown" in said
 
 
 def typed(home: CenterFolder, *words: str) -> Result:

@@ -126,9 +126,8 @@ def test_exact_sums_come_with_a_warning(home: CenterFolder, text: str) -> None:
 
 
 def test_pieces_that_the_study_leaves_open_are_counted_under_noise(home: CenterFolder) -> None:
-    (line,) = [
-        each for each in lines(home, NOISED.replace("width = 60\n", "")) if "Time" in each
-    ]
+    found = lines(home, NOISED.replace("width = 60\n", ""))
+    (line,) = [each for each in found if each.startswith("Time")]
     assert line == "Time: 4 pieces at most, cut where the noised events are, up to 720."
 
 
