@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fedcox.deployment.conduct as conducting
 from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import FittedStudy
 from fedcox.analysis.study import Study
@@ -20,6 +19,7 @@ from fedcox.analysis.study_tables import Noise
 from fedcox.deployment.approval import Request
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.conduct import conduct
+from fedcox.deployment.invitation import identities
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.study_words import request_lines
 from fedcox.engines.codec.tree import from_bytes, to_bytes
@@ -789,7 +789,8 @@ def test_hospitals_refuse_a_sum_without_one_of_those_who_were_approved(
     approved(hospitals, text)
     line = Dropped(hospitals.line(), "Delft", calls)
     monkeypatch.setattr(
-        conducting, "Switchboard", lambda at, **how: Switchboard(at, **{**how, "needed": 1})
+        "fedcox.deployment.conduct.Switchboard",
+        lambda at, **how: Switchboard(at, **{**how, "needed": 1}),
     )
     run = hospitals.run(text)
     conduct(run, line, hospitals.names, wait=0.0, pause=0.0)
@@ -820,12 +821,10 @@ def test_the_study_s_own_attendance_is_what_hospitals_go_by(
 def test_a_key_that_is_not_a_hospital_s_own_is_refused_by_it(
     hospitals: Hospitals, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    true = conducting.identities
-
     def swapped(*given: Any) -> dict[str, str]:
-        return true(*given) | {"Bern": Identity.create().public.to_text()}
+        return identities(*given) | {"Bern": Identity.create().public.to_text()}
 
-    monkeypatch.setattr(conducting, "identities", swapped)
+    monkeypatch.setattr("fedcox.deployment.conduct.identities", swapped)
     with pytest.raises(InputError) as caught:
         result(conducted(hospitals, text))
     assert caught.value.faults == (
