@@ -22,10 +22,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedcox.analysis import study as analysis
 from fedcox.deployment import jobs, processes, server
 from fedcox.deployment.approval import Approvals
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
+from fedcox.deployment.study_code import study_code
+from fedcox.privacy.identity import Identity
 
 FEDCOX = (sys.executable, "-m", "fedcox.cli.main")
 NAMES = ("A", "B", "C", "D")
@@ -262,6 +265,15 @@ class Federation:
         file = self.folder / f"{name}.toml"
         file.write_text(text, encoding="utf-8")
         return Study(self, name, file)
+
+    def code(self, study: Study) -> str:
+        """By which all hospitals know the study, before anybody is asked."""
+        identities = {
+            name: Identity.load(self.center(name) / "identity.pem").public.to_text()
+            for name in NAMES
+        }
+        plan = analysis.Study.read(study.file).between_hospitals(len(NAMES))
+        return study_code(plan, NAMES, identities)
 
     @contextmanager
     def running(self) -> Iterator[Federation]:

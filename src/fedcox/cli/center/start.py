@@ -63,10 +63,11 @@ def start(
     from fedcox.deployment.center_start import prepare
 
     home = CenterFolder.read(folder)
-    settings = prepare(home, data, policy, approve or [], unseen=unseen)
     console = Terminal(highlight=False, soft_wrap=True)
-    _greet(home, console)
+    # Before anything is approved: it shows what is written to the center's log from here on.
     watched = _Watched(home, Approvals(home.pending, home.approved), console, folder)
+    settings = prepare(home, data, policy, approve or [], unseen=unseen)
+    _greet(home, console)
     _attend(home, settings, watched, console)
 
 
