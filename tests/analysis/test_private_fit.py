@@ -244,7 +244,7 @@ class _Recording:
         return answer
 
 
-@pytest.mark.parametrize("claimed", [4, 1000])
+@pytest.mark.parametrize("claimed", [5, 1000])
 def test_a_coordinator_cannot_divide_the_noise_away(claimed: int) -> None:
     masked = Masked.around(seeded())
     query = _a_question()
