@@ -82,8 +82,8 @@ def test_a_table_of_a_study_is_put_in_place_of_the_one_there(tmp_path: Path) -> 
         "mine", grid="width = 2", solver='method = "adam"', attendance="needed = 2"
     )
     assert study.file.read_text() == (
-        '[study]\nname = "mine"\n\n[grid]\nwidth = 2\n\n[solver]\nmethod = "adam"\n\n'
-        "[attendance]\nneeded = 2\n"
+        '[study]\nname = "mine"\n\n[grid]\nwidth = 2\n\n[privacy.noise]\npatients = 600\n\n'
+        '[solver]\nmethod = "adam"\n\n[attendance]\nneeded = 2\n'
     )
 
 
