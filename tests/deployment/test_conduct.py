@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from fedcox.deployment.study_words import request_lines
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.nvflare.line import Heard, Silence
+from fedcox.engines.nvflare.messages import Refusal
+from fedcox.engines.nvflare.site import Invitation, NotNowError
 from fedcox.engines.nvflare.switchboard import Switchboard
 from fedcox.errors import InputError
 from fedcox.privacy.budget import Budget
@@ -884,3 +887,48 @@ def test_a_study_that_was_approved_unseen_is_kept_to_be_read_and_said_aloud(
         assert request is not None
         assert request.name == "lung"
         assert hospitals.approvals(name).waiting() == []
+
+
+def test_two_hospitals_use_noise_alone(tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, centers=CENTERS[:2])
+    with pytest.raises(InputError, match="cannot be run between these") as caught:
+        result(conducted(hospitals, STUDY + NOISE.format(masked="true")))
+    assert "2 centers are too few" in caught.value.faults[0]
+    alone = STUDY + NOISE.format(masked="false").replace("epsilon = 4", "epsilon = 100")
+    approved(hospitals, alone)
+    found = result(conducted(hospitals, alone))
+    assert {row.protection for row in found.ledger} == {"noise"}
+
+
+@pytest.mark.parametrize(
+    ("noise", "words"),
+    [
+        ("", "[privacy.noise] patients: about how many"),
+        ("[privacy.noise]\npatients = 600\nprice = 1e-9\n", "No epsilon below 1000"),
+        ("[privacy.noise]\npatients = 9\n", "No epsilon below 1000"),
+    ],
+    ids=["no word on noise", "too small a price", "too few patients"],
+)
+def test_a_hospital_refuses_what_the_coordinator_should_have_refused(
+    hospitals: Hospitals, noise: str, words: str
+) -> None:
+    """Before its data manager is asked."""
+    text = f"{STUDY}\n{noise}"
+    identities = {name: hospitals.identity(name) for name in CENTERS}
+    desk = hospitals.line().sites["Bern"].desk
+    with pytest.raises(NotNowError) as caught:
+        desk.open(Invitation(text, CENTERS, identities, version("fedcox")))
+    assert caught.value.told == Refusal("study")
+    assert hospitals.approvals("Bern").waiting() == []
+    assert words in hospitals.folders["Bern"].trouble.read_text()
+
+
+@pytest.mark.parametrize("centers", [("Aachen", "Cork"), ("Aachen", "Bern", "Bern")])
+def test_a_list_without_the_hospital_or_with_one_twice_is_refused(
+    hospitals: Hospitals, centers: tuple[str, ...]
+) -> None:
+    identities = {name: hospitals.identity(name) for name in CENTERS}
+    desk = hospitals.line().sites["Bern"].desk
+    with pytest.raises(NotNowError) as caught:
+        desk.open(Invitation(PLAIN, centers, identities, version("fedcox")))
+    assert caught.value.told == Refusal("order")
