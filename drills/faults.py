@@ -24,9 +24,11 @@ ROUNDS = 4
 MINUTE = 60.0
 #: How far the usual noise, a third of a standard error, may move a coefficient.
 FAR = 2.0
+#: What one study may spend, and not a second one.
+ROOM, DELTA = 30.0, 1.5e-5
 POLICY = """[differential_privacy]
-epsilon = 100
-delta = 2e-5
+epsilon = {epsilon}
+delta = {delta}
 """
 
 
@@ -118,9 +120,7 @@ def frozen_for_a_minute(federation: Federation, log: Log) -> None:
 
 def frozen_too_long(federation: Federation, log: Log) -> None:
     """A center is stopped beyond the timeout: lost by name; its late answer changes nothing."""
-    study = _study(
-        federation, "frozen-too-long", federation.short, needed="2", solver=TO_THE_END
-    )
+    study = _study(federation, "frozen-too-long", federation.short, needed="3")
     run = _begun(study)
     stopped = study.held("C", ROUNDS)
     answered = len(study.left("C"))
@@ -205,7 +205,7 @@ def center_not_started(federation: Federation, log: Log) -> None:
 def budget_kept(federation: Federation, log: Log) -> None:
     """Two kills in a study under a policy with a limit: the budget is paid before, and once."""
     policy = federation.folder / "policy.toml"
-    policy.write_text(POLICY, encoding="utf-8")
+    policy.write_text(_policy(federation), encoding="utf-8")
     for name in NAMES:
         federation.stop_center(name)
         federation.start_center(name, policy=str(policy))
@@ -384,6 +384,13 @@ def _moved(found: Mapping[str, Any], exact: Mapping[str, Any]) -> float:
 def _questions(study: Study) -> int:
     """How many were asked in rounds that were finished."""
     return sum(len(row["questions"]) for row in study.rounds())
+
+
+def _policy(federation: Federation) -> str:
+    """Room for one study beside those before."""
+    paid = rows(federation.center("A") / "budget.jsonl")
+    epsilon, delta = (sum(row[key] for row in paid) for key in ("epsilon", "delta"))
+    return POLICY.format(epsilon=epsilon + ROOM, delta=delta + DELTA)
 
 
 def _paid(study: Study, log: Log) -> list[Any]:
