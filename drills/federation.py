@@ -40,7 +40,7 @@ EXACT = {"privacy": 'secure_sums = false\nnoise = "none"'}
 PATIENCE = 300.0
 _GLANCE = 0.005
 #: Seconds that a center may take for a round, where a drill waits until it is over.
-_SHORT = 15.0
+_SHORT = 30.0
 _PASSWORD = re.compile(r"\b(\w+)\.kit\W+([a-z0-9]{4}(?:-[a-z0-9]{4}){4})\b")
 
 
