@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from drills.federation import NAMES, DrillError, Federation, Started, Study, rows, waited
+from drills.federation import EXACT, NAMES, DrillError, Federation, Started, Study, rows, waited
 
-#: Many short rounds, so that there is always one to be held open.
+#: Of exact sums: many short rounds, so that there is always one to be held open.
 STEPS = 60
 SOLVER = f'method = "adam"\nsteps = {STEPS}'
 #: One that ends at the optimum, wherever it began: a center is lost, and it goes on from there.
@@ -22,18 +22,12 @@ TO_THE_END = 'method = "lbfgs"\ntolerance = 1e-18'
 #: Finished rounds before something happens.
 ROUNDS = 4
 MINUTE = 60.0
-PRIVATE = {
-    "covariates": """
-age = { type = "number", min = 0, max = 120 }
-sex = { type = "category", levels = ["female", "male"], reference = "female" }
-marker = { type = "number", min = 0, max = 20 }
-""",
-    "solver": 'method = "newton"',
-    "privacy": "secure_sums = false",
-    "privacy__noise": "epsilon = 4\ndelta = 1e-5\npatients = 600",
-}
-POLICY = """epsilon = 5
-delta = 2e-5
+#: How far the usual noise, a third of a standard error, may move a coefficient.
+FAR = 2.0
+#: What one study may spend, and not a second one.
+ROOM, DELTA = 30.0, 1.5e-5
+POLICY = """epsilon = {epsilon}
+delta = {delta}
 """
 
 
@@ -62,7 +56,7 @@ class Log:
 
 
 def center_killed(federation: Federation, log: Log) -> None:
-    """A center is killed in mid-round, and comes back: the bits of a run without a crash."""
+    """A center is killed in mid-round, and comes back: nothing is asked anew."""
     study = _study(federation, "center-killed", federation.short)
     run = _begun(study)
     study.held("C", ROUNDS)
@@ -71,7 +65,7 @@ def center_killed(federation: Federation, log: Log) -> None:
     log.ends("the run stops", run, 2)
     log.holds(
         f"it names the center: {_error(run.printed())}",
-        "2 centers are left, and the study needs 3." in run.printed()
+        "3 centers are left, and the study needs 4." in run.printed()
         and f"C: no answer within {study.timeout:g} seconds." in run.printed(),
     )
     log.holds("there is no result", not (federation.folder / "center-killed").exists())
@@ -80,39 +74,18 @@ def center_killed(federation: Federation, log: Log) -> None:
 
 
 def center_lost(federation: Federation, log: Log) -> None:
-    """A center is killed for good, and two of three are enough: the fit of those two."""
-    study = _study(federation, "center-lost", federation.short, needed="2", solver=TO_THE_END)
+    """A center is killed for good, and three of four are enough: the fit of the others."""
+    study = _study(federation, "center-lost", federation.short, needed="3")
     run = _begun(study)
     study.held("C", ROUNDS)
     federation.kill_center("C")
     log.say(f"kill -9 of every process of C in round {len(study.rounds()) + 1}")
     log.ends("the run ends by itself", run, 0)
-    _among_two(study, log)
-
-
-def center_killed_under_masks(federation: Federation, log: Log) -> None:
-    """A center is killed in the middle of a secure sum, and comes back."""
-    secure = {"privacy": 'secure_sums = true\nnoise = "none"', "solver": TO_THE_END}
-    study = _study(federation, "masked-killed", federation.short, **secure)
-    run = _begun(study)
-    study.stopped("C", ROUNDS)
-    federation.kill_center("C")
-    log.say(f"kill -9 of every process of C after round {len(study.rounds())}")
-    log.ends("the run stops", run, 2)
-    log.holds(f"it names the center: {_error(run.printed())}", "C: no answer" in run.printed())
-    federation.restart_center("C")
-    run = study.run(study.name, "--resume")
-    log.ends("fedcox coordinator run --resume goes to the end", run, 0)
-    apart = _apart(study.result(study.name), _reference(federation, NAMES, **secure))
-    log.holds(
-        f"coefficients and errors equal those of one process to {apart:.0e}", apart < 1e-6
-    )
-    protection = {row["protection"] for name in NAMES for row in study.left(name)}
-    log.holds("nothing left a center without a mask", protection == {"masks"})
+    _among_the_others(study, log)
 
 
 def server_killed(federation: Federation, log: Log) -> None:
-    """The server and its study are killed in mid-round: start, resume, the same bits."""
+    """The server and its study are killed in mid-round: start and resume."""
     study = _study(federation, "server-killed", 60.0)
     run = _begun(study)
     stopped = study.held("C", ROUNDS)
@@ -141,14 +114,12 @@ def frozen_for_a_minute(federation: Federation, log: Log) -> None:
     os.kill(stopped, signal.SIGCONT)
     log.say(f"it is woken after {MINUTE:g} s")
     log.ends("the run ends by itself", run, 0)
-    _same_bits(study, log)
+    _as_without_a_crash(study, log)
 
 
 def frozen_too_long(federation: Federation, log: Log) -> None:
     """A center is stopped beyond the timeout: lost by name; its late answer changes nothing."""
-    study = _study(
-        federation, "frozen-too-long", federation.short, needed="2", solver=TO_THE_END
-    )
+    study = _study(federation, "frozen-too-long", federation.short, needed="3")
     run = _begun(study)
     stopped = study.held("C", ROUNDS)
     answered = len(study.left("C"))
@@ -159,7 +130,7 @@ def frozen_too_long(federation: Federation, log: Log) -> None:
     waited("C answers late", lambda: len(study.left("C")) > answered)
     log.holds("it answers late, while the study runs", run.process.poll() is None)
     log.ends("the run ends by itself", run, 0)
-    _among_two(study, log)
+    _among_the_others(study, log)
     log.holds(
         "C answered that one question, and no other", len(study.left("C")) == answered + 1
     )
@@ -195,13 +166,13 @@ def terminal_closed_and_resumed(federation: Federation, log: Log) -> None:
 
 
 def stopped_by_hand(federation: Federation, log: Log) -> None:
-    """Ctrl-C while one center is slow, which two of three could do without: it is not lost."""
-    study = _study(federation, "stopped-by-hand", 5 * MINUTE, needed="2")
+    """Ctrl-C while one center is slow, which the others could do without: it is not lost."""
+    study = _study(federation, "stopped-by-hand", 5 * MINUTE, needed="3")
     run = _begun(study)
     study.held("C", ROUNDS)
     kept = len(study.rounds())
     run.process.send_signal(signal.SIGINT)
-    log.say(f"Ctrl-C in fedcox coordinator run in round {kept + 1}, which A and B answered")
+    log.say(f"Ctrl-C in fedcox coordinator run in round {kept + 1}, which the others answered")
     log.ends("the command ends", run, 130)
     study.until("the study has ended", lambda: study.progress()[-1]["kind"] == "failed")
     log.holds("no center was lost by it", not any(row["lost"] for row in study.rounds()))
@@ -210,7 +181,7 @@ def stopped_by_hand(federation: Federation, log: Log) -> None:
 
 
 def center_not_started(federation: Federation, log: Log) -> None:
-    """A center's process for the study does not start, and two of three are enough."""
+    """A center's process for the study does not start, and three of four are enough."""
     broken = federation.folder / "broken"
     broken.mkdir()
     text = "import os, sys\nif 'fedcox.deployment.guarded_job' in sys.orig_argv: os._exit(1)\n"
@@ -218,29 +189,26 @@ def center_not_started(federation: Federation, log: Log) -> None:
     path = os.pathsep.join([str(broken), *sys.path])
     federation.stop_center("C")
     federation.start_center("C", environment={"PYTHONPATH": path})
-    study = _study(federation, "center-not-started", MINUTE, needed="2", solver=TO_THE_END)
+    study = _study(federation, "center-not-started", MINUTE, needed="3")
     federation.wait_for_centers()
     run = study.run(study.name)
     study.approve_everywhere()
     log.ends("the run ends by itself", run, 0)
     lost = [row["lost"] for row in study.progress() if row.get("lost", {}).get("C")]
     log.holds("it names the center", lost and "did not start" in lost[0]["C"])
-    apart = _apart(
-        study.result(study.name), _reference(federation, ("A", "B"), solver=TO_THE_END)
-    )
-    log.holds(f"it is the fit of A and B, coefficients within {apart:.0e}", apart < 1e-9)
+    _fit_of_the_others(study, log)
     federation.stop_center("C")
     federation.start_center("C")
 
 
 def budget_kept(federation: Federation, log: Log) -> None:
-    """Kills in a study under noise: the budget is paid before, and once."""
+    """Two kills in a study under a policy with a limit: the budget is paid before, and once."""
     policy = federation.folder / "policy.toml"
-    policy.write_text(POLICY, encoding="utf-8")
+    policy.write_text(_policy(federation), encoding="utf-8")
     for name in NAMES:
         federation.stop_center(name)
         federation.start_center(name, policy=str(policy))
-    study = _study(federation, "budget-kept", federation.short, **PRIVATE)
+    study = _study(federation, "budget-kept", federation.short)
     run = _begun(study)
     study.held("C", ROUNDS)
     federation.kill_center("C")
@@ -258,17 +226,7 @@ def budget_kept(federation: Federation, log: Log) -> None:
     federation.start_server()
     log.ends("it goes on to its end", study.run(study.name, "--resume"), 0)
     log.holds("nothing was paid a second time", _paid(study, log) == paid)
-    whole = sum(not row["lost"] for row in study.rounds())
-    distinct = [_used(federation.center(name), paid[0]) for name in NAMES]
-    log.holds(
-        f"every sum that was paid for was used, none more: {distinct[0]}",
-        distinct == [each[0]["releases"] for each in paid] and whole >= max(distinct),
-    )
-    guarantee = study.result(study.name)["guarantee"]
-    log.holds(
-        f"the guarantee is the study's: epsilon {guarantee['epsilon']:.4g} of 4",
-        guarantee["epsilon"] <= 4.0,
-    )
+    _as_without_a_crash(study, log)
     for name in NAMES:
         federation.stop_center(name)
 
@@ -278,7 +236,6 @@ Drill = Callable[[Federation, Log], None]
 QUICK: tuple[Drill, ...] = (center_killed, center_lost, server_killed, stopped_by_hand)
 DRILLS: tuple[Drill, ...] = (
     *QUICK,
-    center_killed_under_masks,
     terminal_closed,
     terminal_closed_and_resumed,
     frozen_too_long,
@@ -286,14 +243,24 @@ DRILLS: tuple[Drill, ...] = (
     center_not_started,
     budget_kept,
 )
+#: Nothing is paid for exact sums.
+PAID = frozenset({budget_kept.__name__})
 
 
 def _study(
     federation: Federation, name: str, timeout: float, needed: str = "all", **changes: str
 ) -> Study:
     attendance = f"timeout = {timeout:g}" + ("" if needed == "all" else f"\nneeded = {needed}")
-    made = federation.study(name, **{"solver": SOLVER, **changes, "attendance": attendance})
+    changes = {**_solver(federation, to_the_end=needed != "all"), **changes}
+    made = federation.study(name, **{**changes, "attendance": attendance})
     return replace(made, timeout=timeout)
+
+
+def _solver(federation: Federation, *, to_the_end: bool) -> dict[str, str]:
+    """Under noise the fit has its own way."""
+    if not federation.exact:
+        return {}
+    return {"solver": TO_THE_END if to_the_end else SOLVER}
 
 
 def _begun(study: Study) -> Started:
@@ -311,7 +278,7 @@ def _resumed(study: Study, log: Log) -> None:
     log.ends("fedcox coordinator run --resume goes to the end", run, 0)
     asked = len(study.rounds()) - finished
     log.say(f"it took {time.monotonic() - begun:.0f} s and asked {asked} rounds")
-    _same_bits(study, log)
+    _as_without_a_crash(study, log)
 
 
 def _one_round_again(study: Study, log: Log) -> None:
@@ -321,22 +288,42 @@ def _one_round_again(study: Study, log: Log) -> None:
         log.holds(f"{name} answered every round once, {again} a second time", again in (0, 1))
 
 
-def _same_bits(study: Study, log: Log) -> None:
-    found, expected = study.result(study.name), _reference(study.federation, NAMES)
+def _as_without_a_crash(study: Study, log: Log) -> None:
+    """The same bits where sums are exact; under noise, each sum once and paid for once."""
+    federation, found = study.federation, study.result(study.name)
+    if federation.exact:
+        expected = _reference(federation, NAMES, **_solver(federation, to_the_end=False))
+        log.holds(
+            "coefficients, baseline, likelihood, convergence and every other number equal "
+            "those of a run without a crash bit for bit",
+            _numbers(found) == _numbers(expected),
+        )
+        return
+    _noise_kept(study, log, NAMES)
+
+
+def _noise_kept(study: Study, log: Log, centers: Sequence[str]) -> None:
+    """Every hospital paid once; who was there to the end used each sum that it paid for."""
+    paid = dict(zip(NAMES, _paid(study, log), strict=True))
+    used = {name: _used(study.federation.center(name), paid[name]) for name in centers}
     log.holds(
-        "coefficients, baseline, likelihood, convergence and every other number equal those of "
-        "a run without a crash bit for bit",
-        _numbers(found) == _numbers(expected),
+        f"every sum that was paid for was used, none more: {used}",
+        all(used[name] == paid[name][0]["releases"] for name in centers),
+    )
+    protection = {row["protection"] for name in NAMES for row in study.left(name)}
+    log.holds("nothing left a center without mask and noise", protection == {"masks and noise"})
+    found = study.result(study.name)
+    epsilon, most = found["guarantee"]["epsilon"], paid[centers[0]][0]["epsilon"]
+    log.holds(f"the guarantee is what was paid for: epsilon {epsilon:.4g}", epsilon <= most)
+    moved = _moved(found, _reference(study.federation, centers, **EXACT))
+    log.holds(
+        f"noise moved no coefficient by more than {moved:.2g} standard errors", moved < FAR
     )
 
 
-def _among_two(study: Study, log: Log) -> None:
+def _among_the_others(study: Study, log: Log) -> None:
+    _fit_of_the_others(study, log)
     found = study.result(study.name)
-    expected = _reference(study.federation, ("A", "B"), solver=TO_THE_END)
-    same = all(found[key] == expected[key] for key in ("coefficients", "baseline", "patients"))
-    apart = _apart(found, expected)
-    words = "bit for bit" if same else f"coefficients within {apart:.0e}"
-    log.holds(f"it is the fit of A and B, {words}", apart < 1e-9)
     log.holds(
         "the report says who was lost",
         any(
@@ -350,12 +337,25 @@ def _among_two(study: Study, log: Log) -> None:
     log.holds("one round lasted until its timeout, all others were quick", len(slow) == 1)
 
 
+def _fit_of_the_others(study: Study, log: Log) -> None:
+    federation, others = study.federation, tuple(name for name in NAMES if name != "C")
+    if not federation.exact:
+        _noise_kept(study, log, others)
+        return
+    found = study.result(study.name)
+    expected = _reference(federation, others, **_solver(federation, to_the_end=True))
+    same = all(found[key] == expected[key] for key in ("coefficients", "baseline", "patients"))
+    apart = _apart(found, expected)
+    words = "bit for bit" if same else f"coefficients within {apart:.0e}"
+    log.holds(f"it is the fit of the others, {words}", apart < 1e-9)
+
+
 def _reference(
     federation: Federation, centers: Sequence[str], **changes: str
 ) -> dict[str, Any]:
     """The same study without any crash, in one process; fitted once."""
     name = "-".join(["reference", *centers, *changes])
-    study = federation.study(name, **{"solver": SOLVER, **changes})
+    study = federation.study(name, **changes)
     if (federation.folder / name).exists():
         return study.result(name)
     return study.fitted(name, centers)
@@ -374,24 +374,37 @@ def _apart(found: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
     )
 
 
+def _moved(found: Mapping[str, Any], exact: Mapping[str, Any]) -> float:
+    """The most that a coefficient is away from that of exact sums, in standard errors."""
+    pairs = zip(found["coefficients"], exact["coefficients"], strict=True)
+    return max(float(abs(one["coef"] - other["coef"]) / other["se"]) for one, other in pairs)
+
+
 def _questions(study: Study) -> int:
     """How many were asked in rounds that were finished."""
     return sum(len(row["questions"]) for row in study.rounds())
 
 
+def _policy(federation: Federation) -> str:
+    """Room for one study beside those before."""
+    paid = rows(federation.center("A") / "budget.jsonl")
+    epsilon, delta = (sum(row[key] for row in paid) for key in ("epsilon", "delta"))
+    return POLICY.format(epsilon=epsilon + ROOM, delta=delta + DELTA)
+
+
 def _paid(study: Study, log: Log) -> list[Any]:
-    """What every hospital has paid for; it covers what has left."""
+    """What every hospital has paid for this study; it covers what has left."""
     found = []
     for name in NAMES:
         home = study.federation.center(name)
-        paid = rows(home / "budget.jsonl")
-        left = [row for row in study.left(name) if row["protection"] == "noise"]
-        sums, used = sum(row["releases"] for row in paid), _used(home, paid)
+        paid = [row for row in rows(home / "budget.jsonl") if row["name"] == study.name]
+        left, used = len(study.left(name)), _used(home, paid)
+        sums, epsilon = sum(row["releases"] for row in paid), sum(r["epsilon"] for r in paid)
         # A reply whose round was broken off leaves again as it was: that is no new sum.
         log.holds(
-            f"{name} paid once, for {sums} noised sums, epsilon {paid[0]['epsilon']:.4g}; "
-            f"{used} were used and {len(left)} replies left, so {len(left) - used} again",
-            len(paid) == 1 and used <= sums and 0 <= len(left) - used <= 2,
+            f"{name} paid {len(paid)} times, epsilon {epsilon:.4g} for {sums} noised sums; "
+            f"{used} were used and {left} replies left, so {left - used} again",
+            len(paid) == (1 if left else 0) and used <= sums and 0 <= left - used <= 2,
         )
         found.append(paid)
     return found
@@ -399,6 +412,8 @@ def _paid(study: Study, log: Log) -> list[Any]:
 
 def _used(home: Path, paid: Sequence[Mapping[str, Any]]) -> int:
     """Noised sums that have left, as the hospital remembers it."""
+    if not paid:
+        return 0
     file = home / "memory" / paid[0]["study"] / "study.json"
     remembered = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
     return sum(right["used"] for right in remembered["rights"])

@@ -22,18 +22,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedcox.analysis import study as analysis
 from fedcox.deployment import jobs, processes, server
 from fedcox.deployment.approval import Approvals
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
+from fedcox.deployment.study_code import study_code
+from fedcox.privacy.identity import Identity
 
 FEDCOX = (sys.executable, "-m", "fedcox.cli.main")
-NAMES = ("A", "B", "C")
+NAMES = ("A", "B", "C", "D")
+#: What hospitals get unless a study says otherwise: secure sums, and noise at its usual price.
+PATIENTS = 600
+NOISED = {"privacy__noise": f"patients = {PATIENTS}"}
+EXACT = {"privacy": 'secure_sums = false\nnoise = "none"'}
 #: Seconds that something may take on a busy machine; nothing waits that long when all is well.
 PATIENCE = 300.0
 _GLANCE = 0.005
 #: Seconds that a center may take for a round, where a drill waits until it is over.
-_SHORT = 5.0
+_SHORT = 30.0
 _PASSWORD = re.compile(r"\b(\w+)\.kit\W+([a-z0-9]{4}(?:-[a-z0-9]{4}){4})\b")
 
 
@@ -79,9 +86,13 @@ class Started:
 
 @dataclass
 class Federation:
-    """Folders below `folder`, and the commands that were started in them."""
+    """Folders below `folder`, and the commands that were started in them.
+
+    Studies are under secure sums and noise, or, where they are to be `exact`, neither.
+    """
 
     folder: Path
+    exact: bool = False
     centers: dict[str, Started] = field(default_factory=dict)
     _options: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _environments: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -107,7 +118,7 @@ class Federation:
     def data(self, name: str) -> Path:
         return self.folder / "patients" / f"hospital_{NAMES.index(name) + 1}.csv"
 
-    def make(self, patients: int = 600) -> None:
+    def make(self, patients: int = PATIENTS) -> None:
         """Patients, the coordinator's folder, and each hospital's from its kit."""
         self.folder.mkdir(parents=True, exist_ok=True)
         options = ["--centers", str(len(NAMES)), "--patients", str(patients)]
@@ -244,7 +255,8 @@ class Federation:
         one process than between hospitals, and units found by another question; here the two
         are compared.
         """
-        changes = {"grid": "width = 90\nhorizon = 1800", **changes}
+        protection = {} if "privacy" in changes else EXACT if self.exact else NOISED
+        changes = {"grid": "width = 90\nhorizon = 1800", **protection, **changes}
         text = (self.folder / "patients" / "study.toml").read_text(encoding="utf-8")
         text = text.replace('"simulated hospitals"', f'"{name}"')
         text = text.replace('unit = "days"', 'unit = "days"\nresolution = 1')
@@ -253,6 +265,15 @@ class Federation:
         file = self.folder / f"{name}.toml"
         file.write_text(text, encoding="utf-8")
         return Study(self, name, file)
+
+    def code(self, study: Study) -> str:
+        """By which all hospitals know the study, before anybody is asked."""
+        identities = {
+            name: Identity.load(self.center(name) / "identity.pem").public.to_text()
+            for name in NAMES
+        }
+        plan = analysis.Study.read(study.file).between_hospitals(len(NAMES))
+        return study_code(plan, NAMES, identities)
 
     @contextmanager
     def running(self) -> Iterator[Federation]:
@@ -298,7 +319,8 @@ class Study:
         code = self.code()
         for name in NAMES:
             home = CenterFolder.read(self.federation.center(name))
-            Approvals(home.pending, home.approved).decide(code, approve=True)
+            approvals = Approvals(home.pending, home.approved)
+            approvals.decide(code, approve=True, unseen=True)
 
     def code(self) -> str:
         told = self.until(
@@ -309,6 +331,10 @@ class Study:
 
     def progress(self) -> list[dict[str, Any]]:
         return rows(self.kept / "progress.jsonl")
+
+    def exchanges(self) -> list[dict[str, Any]]:
+        """Finished rounds of messages."""
+        return [row for row in self.progress() if row["kind"] == "exchange"]
 
     def rounds(self) -> list[dict[str, Any]]:
         """The finished rounds in which questions were asked."""
@@ -340,8 +366,9 @@ class Study:
         def others_wait() -> bool:
             here = len(self.left(center))
             finished = sum(len(row["questions"]) for row in self.rounds())
-            if here > finished:
-                # Stopped between writing its reply down and giving it: a little further.
+            if here > finished or self.exchanges()[-1]["step"] == "masked":
+                # Stopped between writing its reply down and giving it, or before the sum of a
+                # round was opened: a little further.
                 os.kill(pid, signal.SIGCONT)
                 time.sleep(0.01)
                 os.kill(pid, signal.SIGSTOP)

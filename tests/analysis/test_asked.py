@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedcox.analysis.asked import asked_by
@@ -15,6 +17,8 @@ from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
 from fedcox.federation.center import Center
 from fedcox.federation.query import AbstractQuery
+from fedcox.federation.setting import Setting
+from fedcox.survival.time_grid import Pieces
 from tests.deployment.hospitals import STUDY, frames, study
 
 SOLVERS = {
@@ -75,7 +79,10 @@ class Heard:
                 return super().answer(query, **how)
 
         self.inner = InProcess(  # apart, as between hospitals
-            [Listening(each.name, each.cohort, each.dropped) for each in inner.centers],
+            [
+                Listening(each.name, each.cohort, each.dropped, noise=each.noise)
+                for each in inner.centers
+            ],
             apart=True,
         )
 
@@ -122,3 +129,60 @@ def _all_keep(asked: str, to: str) -> bool:
         warnings.simplefilter("ignore", FedcoxWarning)
         fit(study(asked), federation.inner)
     return all(map(KeptStudy(study(to)).keeps_to, federation.queries))
+
+
+NOISED = STUDY + "\n[privacy.noise]\nepsilon = 30\npatients = 630\n"
+
+
+@pytest.mark.parametrize("grid", ["as given", "pieces", "edges", "no width"])
+def test_a_study_under_noise_keeps_to_itself(grid: str) -> None:
+    text = {**GRIDS, "no width": STUDY.replace("width = 60\n", "")}[grid]
+    plan = study(NOISED.replace(STUDY, text))
+    assert asked(plan) <= set(asked_by(plan))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("width = 60", "width = 30"),
+        ("width = 60", "pieces = 12"),
+        ("width = 60\nhorizon = 720", "edges = [60, 200, 720]"),
+        ("horizon = 720", "horizon = 690"),
+        ("max = 120", "max = 100"),
+        ('event = "died"', 'event = "died"\nresolution = 7'),
+    ],
+    ids=lambda change: change[1],
+)
+def test_under_noise_questions_of_another_study_do_not_keep_to_this_one(
+    change: tuple[str, str],
+) -> None:
+    assert not _all_keep(NOISED.replace(*change), NOISED)
+    assert not _all_keep(NOISED, NOISED.replace(*change))
+
+
+def test_more_pieces_than_the_study_names_do_not_keep_to_it() -> None:
+    few, many = (NOISED.replace("width = 60", f"pieces = {number}") for number in (4, 9))
+    assert not _all_keep(many, few)
+
+
+@pytest.mark.parametrize("text", [STUDY, NOISED], ids=["exact", "noise"])
+def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(text: str) -> None:
+    """Each may be the study's; together they would tell what is between their bounds."""
+    plan = study(text.replace("width = 60", "pieces = 6"))
+    federation = Heard(InProcess.from_frame(plan, frames()))
+    fit(plan, federation.inner)
+    first = next(query for query in federation.queries if query.point is not None)
+    assert isinstance(first.setting, Setting)
+    assert isinstance(first.setting.grid, Pieces)
+    bounds = first.setting.grid.bounds
+    coarser = Pieces(np.delete(bounds, 2), first.setting.grid.unit)
+    active = np.ones(coarser.intervals, dtype=np.bool_)
+    other = replace(
+        first,  # type: ignore[type-var]  # every question at parameters is a dataclass
+        agreed=replace(first.setting, grid=coarser, active=active),
+    )
+    for order in ([first, other], [other, first]):
+        kept = KeptStudy(plan)
+        among = ("Aachen", "Bern", "Cork")
+        assert [kept.keeps_to(query, among) for query in order] == [True, False]
+        assert kept.keeps_to(order[1], among[:2])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,10 +26,13 @@ from fedcox.deployment.participants import Participants
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.run_start import begin
 from fedcox.deployment.study_code import study_code
+from fedcox.privacy.identity import Identity
 
 NAMES = ("A", "B", "C")
 #: Seconds that processes on a busy machine may take; nothing waits that long when all is well.
 PATIENCE = 120.0
+#: Sums as they are, which those of these simulated patients may be.
+EXACT = {"secure_sums": False, "noise": "none"}
 
 
 @dataclass
@@ -41,6 +45,10 @@ class LiveFederation:
     study: Study
     started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.centers)
+
     def start_center(self, name: str) -> None:
         self.started[name] = client.run(self.centers[name])
 
@@ -49,6 +57,21 @@ class LiveFederation:
         started = self.started.pop(name, None)
         if started is not None:
             started.communicate()
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """All processes run, and none is left."""
+        try:
+            server.start(self.home)
+            for name in self.names:
+                self.start_center(name)
+            self.wait_for(*self.names)
+            yield
+        finally:
+            for name in self.names:
+                self.stop_center(name)
+            server.stop(self.home)
+        assert self.pids() == set()
 
     def wait_for(self, *names: str) -> None:
         """Until exactly these centers are connected."""
@@ -65,17 +88,36 @@ class LiveFederation:
         text = self.study.to_toml().replace(self.study.name, name)
         return Study.parse(text, source=name)
 
-    def run(self, line: jobs.Session, study: Study) -> tuple[RunFolder, jobs.JobState]:
+    def run(
+        self, line: jobs.Session, study: Study, *, overwrite: bool = False
+    ) -> tuple[RunFolder, jobs.JobState]:
         """Run a study that every center approves, to its end."""
-        self.approve(study_code(study, NAMES, {}))
-        run = begin(self.home, study, "", resume=False, overwrite=False, wait=PATIENCE)
-        job = line.submit(run.path.name, len(NAMES))
+        self.approve(study)
+        run, job = self.begin(line, study, overwrite=overwrite)
         return run, ended(line, job)
 
-    def approve(self, code: str) -> None:
-        """Every center's data manager says yes to the study of this code."""
-        for center in self.centers.values():
-            Approvals(center.pending, center.approved).decide(code, approve=True)
+    def begin(
+        self, line: jobs.Session, study: Study, *, overwrite: bool = False
+    ) -> tuple[RunFolder, str]:
+        """Begin a run; its folder, and the number of its job."""
+        run = begin(self.home, study, "", resume=False, overwrite=overwrite, wait=PATIENCE)
+        return run, line.submit(run.path.name, len(self.names))
+
+    def code(self, study: Study) -> str:
+        """By which hospitals know the study."""
+        identities = {
+            name: Identity.load(center.identity).public.to_text()
+            for name, center in self.centers.items()
+        }
+        return study_code(study.between_hospitals(len(self.names)), self.names, identities)
+
+    def approve(self, study: Study) -> None:
+        """Every center's data manager says yes to the study, whether it was shown or not."""
+        for name in self.names:
+            self.approvals(name).decide(self.code(study), approve=True, unseen=True)
+
+    def approvals(self, name: str) -> Approvals:
+        return Approvals(self.centers[name].pending, self.centers[name].approved)
 
 
 def wait_until(true: Callable[[], bool]) -> None:
@@ -98,21 +140,27 @@ def free_port() -> int:
     return port
 
 
-def make_federation(folder: Path, port: int) -> LiveFederation:
-    """Folders of a coordinator and three centers, made from kits; no process runs yet."""
-    study = clinical_study()
-    simulated = simulate_hospitals(300, len(NAMES), rng=np.random.default_rng(1))
+def make_federation(
+    folder: Path,
+    port: int,
+    names: Sequence[str] = NAMES,
+    policy: str = NO_LIMITS,
+    privacy: Mapping[str, object] = EXACT,
+) -> LiveFederation:
+    """Folders of a coordinator and its centers, made from kits; no process runs yet."""
+    study = Study.from_dict({**clinical_study().to_dict(), "privacy": dict(privacy)})
+    simulated = simulate_hospitals(100 * len(names), len(names), rng=np.random.default_rng(1))
     write_simulation(folder / "patients", study, simulated)
     now = datetime.now(UTC)
-    participants = Participants("trial", "127.0.0.1", port, NAMES)
+    participants = Participants("trial", "127.0.0.1", port, tuple(names))
     passwords = make_folder(folder / "coordinator", participants, days=2, now=now)
     home = CoordinatorFolder.read(folder / "coordinator")
     centers = {}
-    for number, name in enumerate(NAMES, start=1):
+    for number, name in enumerate(names, start=1):
         kit = home.kits / f"{name}.kit"
         centers[name] = join(kit, passwords[name], folder / f"center {name}", now=now)
         data = folder / "patients" / f"hospital_{number}.csv"
-        CenterSettings(str(data), NO_LIMITS).write(centers[name].settings)
+        CenterSettings(str(data), policy).write(centers[name].settings)
     return LiveFederation(folder, home, centers, study)
 
 
@@ -120,14 +168,5 @@ def make_federation(folder: Path, port: int) -> LiveFederation:
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveFederation]:
     """A server and three centers, connected, in folders with spaces in their names."""
     live = make_federation(tmp_path_factory.mktemp("live federation"), free_port())
-    try:
-        server.start(live.home)
-        for name in NAMES:
-            live.start_center(name)
-        live.wait_for(*NAMES)
+    with live.connected():
         yield live
-    finally:
-        for name in NAMES:
-            live.stop_center(name)
-        server.stop(live.home)
-    assert live.pids() == set()

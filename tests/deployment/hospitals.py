@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 
 from fedcox.analysis.study import Study
+from fedcox.deployment.approval import Approvals
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.hospital_desk import CenterSettings, HospitalDesk
 from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.study_code import study_code
 from fedcox.engines.nvflare.site import Site
 from fedcox.privacy.identity import Identity
 from tests.engines.nvflare.direct_line import DirectLine, Tamper
@@ -34,6 +36,9 @@ stage = { type = "category", levels = ["I", "II", "III"], reference = "I" }
 width = 60
 horizon = 720
 """
+#: Between hospitals a study says so where it is to be plain and exact.
+PLAIN = STUDY + '\n[privacy]\nsecure_sums = false\nnoise = "none"\n'
+SECURE = STUDY + '\n[privacy]\nsecure_sums = true\nnoise = "none"\n'
 
 
 def patients(number: int, seed: int) -> pd.DataFrame:
@@ -109,20 +114,31 @@ class Hospitals:
         }
         return DirectLine(sites, tamper)
 
-    def run(self, study: str = STUDY, name: str = "run") -> RunFolder:
+    def run(self, study: str = PLAIN, name: str = "run") -> RunFolder:
         """A folder for a run of this study."""
         run = RunFolder(self.path / name)
         run.path.mkdir(exist_ok=True)
         run.study.write_text(study, encoding="utf-8")
         return run
 
-    def approve(self, code: str) -> None:
-        """Every data manager says yes."""
-        from fedcox.deployment.approval import Approvals
+    def identity(self, name: str) -> str:
+        return Identity.load(self.folders[name].identity).public.to_text()
 
-        for folder in self.folders.values():
-            Approvals(folder.pending, folder.approved).decide(code, approve=True)
+    def code(self, text: str = PLAIN, away: str = "") -> str:
+        """The code of a study among all of them, of which one may be away from the start."""
+        identities = {name: self.identity(name) for name in self.folders if name != away}
+        plan = study(text).between_hospitals(len(self.names))
+        return study_code(plan, self.names, identities)
+
+    def approve(self, text: str = PLAIN, *, away: str = "", unseen: bool = True) -> None:
+        """Every data manager says yes, by default before the study comes."""
+        code = self.code(text, away)
+        for name in self.folders:
+            self.approvals(name).decide(code, approve=True, unseen=unseen)
+
+    def approvals(self, name: str) -> Approvals:
+        return Approvals(self.folders[name].pending, self.folders[name].approved)
 
 
-def study(text: str = STUDY) -> Study:
+def study(text: str = PLAIN) -> Study:
     return Study.parse(text)

@@ -39,7 +39,7 @@ class _Asked:
 
     def __post_init__(self) -> None:
         self.approvals = Approvals(self.home.pending, self.home.approved)
-        study = clinical_study().to_toml()
+        study = clinical_study().to_toml() + '\n[privacy]\nnoise = "none"\n'
         self.approvals.ask(Request(_CODE, "lung", study, ("A", "B"), {}, "2030-01-01T00:00"))
         self.console = Console(file=self.shown, soft_wrap=True)
         self.watched = _Watched(self.home, self.approvals, self.console, self.home.path)

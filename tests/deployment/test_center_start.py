@@ -8,17 +8,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner, Result
 
 pytest.importorskip("nvflare")
+from fedcox.cli.center import center
 from fedcox.deployment import client, processes
-from fedcox.deployment.approval import Approvals
+from fedcox.deployment.approval import Approvals, Request
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.center_job import CenterJob
 from fedcox.deployment.center_start import prepare
 from fedcox.deployment.hospital_desk import CenterSettings
 from fedcox.engines.nvflare.messages import Heading, Refusal, read_answer
 from fedcox.errors import InputError
-from tests.deployment.hospitals import center_folder
+from tests.deployment.hospitals import PLAIN, center_folder
 
 CODE = "-".join(["0a1b"] * 8)
 
@@ -45,10 +47,68 @@ def test_a_second_start_does_not_change_what_the_first_answers_by(
 
 def test_the_latest_word_on_a_study_counts(home: CenterFolder, tmp_path: Path) -> None:
     approvals = Approvals(home.pending, home.approved)
-    prepare(home, tmp_path / "patients.csv", "none", [CODE])
+    prepare(home, tmp_path / "patients.csv", "none", [CODE], unseen=True)
     assert approvals.decision(CODE) is True
     approvals.decide(CODE, approve=False)
     assert approvals.decision(CODE) is False
+
+
+def test_a_code_that_was_never_shown_is_no_approval(home: CenterFolder, tmp_path: Path) -> None:
+    approvals = Approvals(home.pending, home.approved)
+    with pytest.raises(InputError) as caught:
+        prepare(home, tmp_path / "patients.csv", "none", [CODE, "12"])
+    assert len(caught.value.faults) == 2
+    assert caught.value.faults[0].startswith(
+        f"--approve: No study of the code {CODE} was shown"
+    )
+    with pytest.raises(InputError, match="was shown here") as caught:
+        approvals.decide(CODE, approve=True)
+    assert "--unseen" in str(caught.value.faults)
+    assert approvals.decision(CODE) is None
+    assert not home.trouble.exists()
+
+
+def test_an_approval_unseen_is_said_aloud(home: CenterFolder, tmp_path: Path) -> None:
+    prepare(home, tmp_path / "patients.csv", "none", [CODE], unseen=True)
+    said = home.trouble.read_text()
+    assert f"{CODE} is approved, and no study of this code was shown" in said
+
+
+def typed(home: CenterFolder, *words: str) -> Result:
+    return CliRunner().invoke(center, ["approve", *words, "--folder", str(home.path)])
+
+
+@pytest.fixture
+def shown(home: CenterFolder) -> CenterFolder:
+    """A center at which a study waits."""
+    told = {"version": 1, "name": "Bern", "project": "lung", "host": "localhost"}
+    told |= {"port": 8002, "expires": "2099-01-01"}
+    (home.path / "center.json").write_text(json.dumps(told), encoding="utf-8")
+    request = Request(CODE, "lung", PLAIN, ("Aachen", "Bern", "Cork"), {}, "")
+    Approvals(home.pending, home.approved).ask(request)
+    return home
+
+
+def test_a_study_is_shown_and_approved_by_its_code(shown: CenterFolder) -> None:
+    told = typed(shown)
+    assert told.exit_code == 0
+    assert "Attendance: all of them in every sum" in told.output
+    assert "“lung” is approved." in typed(shown, CODE).output
+    assert Approvals(shown.pending, shown.approved).decision(CODE) is True
+    assert "No study waits" in typed(shown).output
+
+
+def test_a_mistyped_code_is_refused_and_unseen_says_so_aloud(shown: CenterFolder) -> None:
+    approvals, other = Approvals(shown.pending, shown.approved), CODE.replace("a", "b")
+    refused = typed(shown, other)
+    assert isinstance(refused.exception, InputError)
+    assert approvals.decision(other) is None
+    told = typed(shown, other, "--unseen")
+    assert told.exit_code == 0
+    assert "nobody here has read what it asks" in " ".join(told.output.split())
+    assert approvals.decision(other) is True
+    assert other in shown.trouble.read_text()
+    assert approvals.decision(CODE) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", None])

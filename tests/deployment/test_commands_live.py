@@ -9,15 +9,14 @@ import subprocess
 import threading
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("nvflare")
-from drills.faults import QUICK, Drill, Log
-from drills.federation import FEDCOX, NAMES, Federation, waited
-from fedcox.analysis.study import Study
-from fedcox.deployment.study_code import study_code
+from drills.faults import FAR, QUICK, Drill, Log
+from drills.federation import EXACT, FEDCOX, NAMES, Federation, waited
 
 #: What a fault in fedcox, or in a library below it, might put into an exception.
 PLANTED = "Ada Lovelace born 1815"
@@ -59,11 +58,12 @@ def test_from_kits_to_a_report_by_the_commands_alone(tmp_path: Path) -> None:
         federation.start_server()
         server = set(federation.pids())
         assert server
-        plain = federation.study("plain")
-        code = study_code(Study.read(plain.file), NAMES, {})
+        plain = federation.study("plain", **EXACT)
+        code = federation.code(plain)
 
-        federation.start_center("A", "--approve", code)
+        federation.start_center("A", "--approve", code, "--unseen")
         federation.start_center("B")
+        federation.start_center("D", "--approve", code, "--unseen")
         terminal = Terminal(
             federation.folder,
             *("center", "start", "--folder", "center-C"),
@@ -71,13 +71,19 @@ def test_from_kits_to_a_report_by_the_commands_alone(tmp_path: Path) -> None:
         )
         run = plain.run("plain-run")
         waited("the study is shown", lambda: b"Approve it?" in terminal.shown)
-        assert b"Columns it reads: time, status, age, sex, stage, marker" in terminal.shown
+        columns = b"Columns it reads: time, status, patient, age, sex, stage, marker"
+        assert columns in terminal.shown
         assert plain.code() == code
-        federation.command("center", "approve", code, "--folder", "center-B")
+        assert "nobody here has read what it asks" in federation.centers["A"].printed()
+        mistyped = code[:-1] + ("0" if code[-1] != "0" else "1")
+        options = ["--folder", "center-B"]
+        refused = federation.command("center", "approve", mistyped, *options, status=2)
+        assert "was shown here" in refused
+        federation.command("center", "approve", code, *options)
         terminal.type("y")
         assert run.ended() == 0, run.printed()
         assert "Round 1, covariate sums" in run.printed()
-        assert "A, B, C answered" in run.printed()
+        assert "A, B, C, D answered" in run.printed()
         assert (federation.folder / "plain-run" / "report.html").exists()
         assert plain.result("plain-run") == plain.fitted("plain-fit")
         assert "covariate sums" in federation.command("center", "log", "--folder", "center-C")
@@ -85,29 +91,34 @@ def test_from_kits_to_a_report_by_the_commands_alone(tmp_path: Path) -> None:
         # Ctrl-C ends a center with all of its processes; then once more, with limits.
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.process.wait(60) == 0
-        federation.stop_center("A")
-        federation.stop_center("B")
+        for name in ("A", "B", "D"):
+            federation.stop_center(name)
         waited("only the server is left", lambda: federation.pids() == server)
-        policy = tmp_path / "policy.toml"
-        policy.write_text("exact_sums = true\n", encoding="utf-8")
         for name in NAMES:
-            federation.start_center(name, policy=str(policy))
-        secure = federation.study("secure", privacy='secure_sums = true\nnoise = "none"')
-        run = secure.run("secure-run")
+            federation.start_center(name, policy="default")
+        noised = federation.study("noised", privacy__noise="patients = 900")
+        run = noised.run("noised-run")
+        code = noised.code()
         for name in NAMES:
-            federation.command("center", "approve", secure.code(), "--folder", f"center-{name}")
+            folder = ["--folder", f"center-{name}"]
+            waited("the study is shown", partial(shown_at, federation, code, folder), pause=1.0)
+            told = federation.command("center", "approve", code, *folder)
+            assert "“noised” is approved." in told
         assert run.ended() == 0, run.printed()
-        assert {row["protection"] for name in NAMES for row in secure.left(name)} == {"masks"}
-        found, expected = secure.result("secure-run"), secure.fitted("secure-fit")
-        assert found["patients"] == expected["patients"]
-        assert found["log_likelihood"] == pytest.approx(expected["log_likelihood"], abs=1e-6)
-        for row, other in zip(found["coefficients"], expected["coefficients"], strict=True):
-            assert row == pytest.approx(other, abs=1e-6)
+        left = [row for name in NAMES for row in noised.left(name)]
+        assert {row["protection"] for row in left} == {"masks and noise"}
+        found, exact = noised.result("noised-run"), plain.result("plain-run")
+        for row, other in zip(found["coefficients"], exact["coefficients"], strict=True):
+            assert abs(row["coef"] - other["coef"]) < FAR * other["se"]
 
         federation.stop_server()
         for name in NAMES:
             federation.stop_center(name)
         assert federation.pids() == set()
+
+
+def shown_at(federation: Federation, code: str, folder: list[str]) -> bool:
+    return code in federation.command("center", "approve", *folder)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +169,7 @@ def test_a_patient_s_value_in_an_exception_reaches_nothing_of_the_coordinator(
         drilled.start_center("A")
         drilled.make_whole()
         drilled.wait_for_centers()
-        study = drilled.study("planted", attendance="needed = 1\ntimeout = 20")
+        study = drilled.study("planted", attendance="needed = 1\ntimeout = 20", **EXACT)
         run = study.run("planted-run")
         study.approve_everywhere()
         assert run.ended() == 2

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +17,27 @@ from fedcox.analysis.fit import fit
 from fedcox.analysis.fitted import Coefficient, FittedStudy
 from fedcox.analysis.released import released
 from fedcox.analysis.study import Study
-from fedcox.deployment.approval import Approvals
+from fedcox.analysis.study_tables import Noise
+from fedcox.deployment.approval import Request
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.conduct import conduct
+from fedcox.deployment.invitation import identities
 from fedcox.deployment.run_folder import RunFolder
-from fedcox.deployment.study_code import study_code
+from fedcox.deployment.study_words import request_lines
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
-from fedcox.engines.nvflare.line import Silence
+from fedcox.engines.nvflare.line import Heard, Silence
+from fedcox.engines.nvflare.messages import Refusal
+from fedcox.engines.nvflare.site import Invitation, NotNowError
+from fedcox.engines.nvflare.switchboard import Switchboard
 from fedcox.errors import InputError
 from fedcox.privacy.budget import Budget
+from fedcox.privacy.identity import Identity
 from fedcox.reports.run_folder import read_run
-from tests.deployment.hospitals import CENTERS, STUDY, Hospitals, frames, study
+from tests.deployment.hospitals import CENTERS, PLAIN, SECURE, STUDY, Hospitals, frames, study
 from tests.engines.nvflare.direct_line import DirectLine, Tamper
 from tests.engines.nvflare.wrong_answers import read_spoilt_ones_too
 
-SECURE = STUDY + '\n[privacy]\nsecure_sums = true\nnoise = "none"\n'
 #: Sums between hospitals without noise are told to the reader.
 pytestmark = pytest.mark.filterwarnings("ignore::fedcox.errors.ExactSumsWarning")
 
@@ -47,28 +54,19 @@ def exact_sums(folder: Path, rounds: int = 200) -> str:
     return str(policy)
 
 
-def in_one_process(text: str = STUDY) -> FittedStudy:
+def in_one_process(text: str = PLAIN) -> FittedStudy:
     plan = study(text)
     return fit(plan, InProcess.from_frame(plan, frames(), apart=True))
 
 
-def approved(hospitals: Hospitals, text: str = STUDY) -> None:
+def approved(hospitals: Hospitals, text: str = PLAIN) -> None:
     """Every data manager approves before the study comes."""
-    identities = {}
-    if study(text).privacy.secure_sums:
-        identities = {name: folder_identity(hospitals, name) for name in hospitals.folders}
-    hospitals.approve(study_code(study(text), hospitals.names, identities))
-
-
-def folder_identity(hospitals: Hospitals, name: str) -> str:
-    from fedcox.privacy.identity import Identity
-
-    return Identity.load(hospitals.folders[name].identity).public.to_text()
+    hospitals.approve(text)
 
 
 def conducted(
     hospitals: Hospitals,
-    text: str = STUDY,
+    text: str = PLAIN,
     tamper: Tamper = lambda name, call, answer: answer,
     line: DirectLine | None = None,
     name: str = "run",
@@ -129,7 +127,7 @@ def test_the_file_is_that_of_one_process(hospitals: Hospitals) -> None:
     assert_same_file(result(conducted(hospitals)), in_one_process())
 
 
-@pytest.mark.parametrize("text", [STUDY, SECURE], ids=["plain", "secure sums"])
+@pytest.mark.parametrize("text", [PLAIN, SECURE], ids=["plain", "secure sums"])
 def test_whatever_a_center_answers_costs_that_center_alone(
     hospitals: Hospitals, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,9 +164,9 @@ def test_nothing_is_answered_before_approval(hospitals: Hospitals) -> None:
         result(run)
     assert len(caught.value.faults) == 3
     assert all("not approved the study yet" in fault for fault in caught.value.faults)
-    for folder in hospitals.folders.values():
+    for name, folder in hospitals.folders.items():
         assert not folder.ledger.exists()
-        (request,) = Approvals(folder.pending, folder.approved).waiting()
+        (request,) = hospitals.approvals(name).waiting()
         assert request.name == "lung"
     assert not run.result.exists()
 
@@ -177,12 +175,12 @@ def test_a_data_manager_may_say_yes_while_the_coordinator_waits(hospitals: Hospi
     line = hospitals.line()
     run = hospitals.run()
 
-    def say_yes_after_the_first_call(name: str, call: int, answer: bytes) -> bytes:
-        if call == 1 and name == CENTERS[-1]:
-            hospitals.approve(study_code(study(), CENTERS, {}))
+    def say_yes_once_it_was_shown(name: str, call: int, answer: bytes) -> bytes:
+        if call == 2 and name == CENTERS[-1]:
+            hospitals.approve(unseen=False)
         return answer
 
-    line.tamper = say_yes_after_the_first_call
+    line.tamper = say_yes_once_it_was_shown
     conduct(run, line, CENTERS, wait=60.0, pause=0.0)
     assert_same_file(result(run), in_one_process())
     waited = [line for line in told(run) if line["kind"] == "waiting"]
@@ -191,9 +189,7 @@ def test_a_data_manager_may_say_yes_while_the_coordinator_waits(hospitals: Hospi
 
 def test_a_declined_study_is_told_by_the_center_s_name(hospitals: Hospitals) -> None:
     approved(hospitals)
-    bern = hospitals.folders["Bern"]
-    code = study_code(study(), CENTERS, {})
-    Approvals(bern.pending, bern.approved).decide(code, approve=False)
+    hospitals.approvals("Bern").decide(hospitals.code(), approve=False)
     with pytest.raises(InputError) as caught:
         result(conducted(hospitals))
     assert caught.value.faults == ("Bern: its data manager has declined the study.",)
@@ -203,8 +199,8 @@ def test_who_takes_no_part_is_told_where_the_study_goes_on(hospitals: Hospitals)
     def unstarted(name: str, call: int, answer: bytes) -> bytes | Silence:
         return Silence("its process did not start") if name == "Bern" else answer
 
-    text = STUDY + "\n[attendance]\nneeded = 2\n"
-    approved(hospitals, text)
+    text = PLAIN + "\n[attendance]\nneeded = 2\n"
+    hospitals.approve(text, away="Bern")
     run = conducted(hospitals, text, unstarted)
     assert "Bern" not in {center.name for center in result(run).centers}
     without = [each["reasons"] for each in told(run) if each["kind"] == "without"]
@@ -214,7 +210,7 @@ def test_who_takes_no_part_is_told_where_the_study_goes_on(hospitals: Hospitals)
 def test_approval_is_of_one_study_file(hospitals: Hospitals) -> None:
     approved(hospitals)
     with pytest.raises(InputError, match="needs 3"):
-        result(conducted(hospitals, STUDY.replace("width = 60", "width = 30")))
+        result(conducted(hospitals, PLAIN.replace("width = 60", "width = 30")))
 
 
 @pytest.mark.parametrize(
@@ -283,15 +279,39 @@ def test_with_limits_on_the_study_runs_and_is_the_same(tmp_path: Path) -> None:
         assert_near(row, other)
 
 
-def test_a_policy_refuses_by_its_rules_alone(tmp_path: Path) -> None:
-    policy = tmp_path / "policy.toml"
-    policy.write_text("epsilon = 10\n")
-    hospitals = Hospitals(tmp_path / "all", policies={"Cork": str(policy)})
-    approved(hospitals)
+@pytest.mark.parametrize("text", [PLAIN, SECURE], ids=["plain", "secure sums"])
+def test_exact_sums_leave_only_where_every_hospital_s_policy_says_so(
+    tmp_path: Path, text: str
+) -> None:
+    hospitals = Hospitals(tmp_path, policies={"Cork": "default"})
+    approved(hospitals, text)
     with pytest.raises(InputError) as caught:
-        result(conducted(hospitals))
-    (fault,) = caught.value.faults
-    assert fault == "Cork: its own policy refuses (exact_sums)."
+        result(conducted(hospitals, text))
+    assert caught.value.faults == ("Cork: its own policy refuses (exact_sums).",)
+    assert not any(folder.ledger.exists() for folder in hospitals.folders.values())
+    assert "exact_sums = true" in hospitals.folders["Cork"].trouble.read_text()
+
+
+def test_a_study_without_a_word_on_noise_is_refused_before_anybody_is_asked(
+    hospitals: Hospitals,
+) -> None:
+    line = hospitals.line()
+    with pytest.raises(InputError, match="cannot be run between these hospitals") as caught:
+        result(conducted(hospitals, STUDY, line=line))
+    assert any("[privacy.noise] patients" in fault for fault in caught.value.faults)
+    assert line.calls == []
+
+
+def test_what_a_study_leaves_open_is_spelled_out_for_hospitals(hospitals: Hospitals) -> None:
+    text = STUDY + "\n[privacy.noise]\npatients = 630\n"
+    assert conducted(hospitals, text).failure() is not None
+    for name in hospitals.names:
+        (request,) = hospitals.approvals(name).waiting()
+        privacy = Study.parse(request.study).privacy
+        assert privacy.secure_sums is True
+        assert isinstance(privacy.noise, Noise)
+        assert (privacy.noise.price, privacy.noise.delta) == (0.05, 1e-5)
+        assert request.code == hospitals.code(text)
 
 
 def without_down(fitted: FittedStudy) -> FittedStudy:
@@ -316,7 +336,7 @@ def test_by_default_every_center_must_answer(hospitals: Hospitals) -> None:
     assert not run.result.exists()
 
 
-@pytest.mark.parametrize("calls", range(1, 8))
+@pytest.mark.parametrize("calls", range(1, 9))
 def test_it_goes_on_after_a_crash_with_the_same_bits(hospitals: Hospitals, calls: int) -> None:
     approved(hospitals)
     run = conducted(hospitals, tamper=lost_after("Cork", calls))
@@ -325,12 +345,12 @@ def test_it_goes_on_after_a_crash_with_the_same_bits(hospitals: Hospitals, calls
     found, expected = result(conducted(hospitals, line=line)), in_one_process()
     # After a crash the centers need the setting again, and that is written down.
     assert_same_file(without_down(found), without_down(expected))
-    # The invitation again, and the rounds that were not finished.
-    assert len(line.calls) == 1 + in_one_process().rounds - (calls - 1)
+    # Keys and the invitation again, and the rounds that were not finished.
+    assert len(line.calls) == 2 + in_one_process().rounds - max(0, calls - 2)
 
 
 def test_where_the_study_allows_it_the_rest_goes_on(hospitals: Hospitals) -> None:
-    text = STUDY + "\n[attendance]\nneeded = 2\n"
+    text = PLAIN + "\n[attendance]\nneeded = 2\n"
     approved(hospitals, text)
     found = result(conducted(hospitals, text, lost_after("Cork", 4)))
     plan = study(text)
@@ -416,7 +436,7 @@ def test_what_left_is_in_each_hospital_s_ledger(hospitals: Hospitals) -> None:
 def test_the_page_claims_nothing_about_patients_whom_centers_left_out(
     hospitals: Hospitals,
 ) -> None:
-    text = STUDY + '\n[model]\nmissing = "drop"\n'
+    text = PLAIN + '\n[model]\nmissing = "drop"\n'
     approved(hospitals, text)
     table = frames()["Bern"]
     table.loc[:9, "age"] = None
@@ -511,7 +531,7 @@ def test_empty_rounds_come_between_those_of_the_study(hospitals: Hospitals) -> N
     empty = ["ping"] * 3
     asked = steps.count("ask")
     assert asked > 3
-    assert steps == [*empty, "study", *[*empty, "ask"] * asked, *empty]
+    assert steps == [*empty, "hello", "study", *[*empty, "ask"] * asked, *empty]
     assert_same_file(result(run), in_one_process())
 
 
@@ -521,7 +541,7 @@ def test_a_center_that_is_gone_after_the_study_takes_nothing_from_it(
     approved(hospitals)
     messages = len(exchanges(conducted(hospitals)))
     run = hospitals.run(name="again")
-    everything = messages + 2 * messages  # two empty ones before every message
+    everything = messages + 2 * (messages - 1)  # two empty ones before all but the first
     conduct(run, hospitals.line(lost_after("Cork", everything)), hospitals.names, pings=2)
     assert list(exchanges(run)[-1]["lost"]) == ["Cork"]
     assert len(exchanges(run)) == everything + 1  # one was not answered, then no more
@@ -565,12 +585,10 @@ def test_a_killed_coordinator_knows_whom_masked_sums_went_on_without(tmp_path: P
 
 def test_an_approval_can_be_taken_back_while_the_study_runs(hospitals: Hospitals) -> None:
     approved(hospitals)
-    bern = hospitals.folders["Bern"]
 
     def take_back(name: str, call: int, answer: bytes) -> bytes:
         if (name, call) == ("Bern", 4):
-            code = study_code(study(), CENTERS, {})
-            Approvals(bern.pending, bern.approved).decide(code, approve=False)
+            hospitals.approvals("Bern").decide(hospitals.code(), approve=False)
         return answer
 
     with pytest.raises(InputError) as caught:
@@ -619,8 +637,8 @@ def test_under_noise_a_run_goes_on_from_its_last_round_whoever_is_there(
 
 
 def test_a_center_that_took_no_part_is_named_in_the_result(hospitals: Hospitals) -> None:
-    text = STUDY + "\n[attendance]\nneeded = 2\n"
-    approved(hospitals, text)
+    text = PLAIN + "\n[attendance]\nneeded = 2\n"
+    hospitals.approve(text, away="Aachen")
     line = hospitals.line()
     line.sites = {name: site for name, site in line.sites.items() if name != "Aachen"}
     notices = result(conducted(hospitals, text, line=line)).notices
@@ -703,7 +721,7 @@ def test_one_altered_byte_of_a_masked_message_costs_its_center_alone(
     assert run.left_out() == ("Cork",)
 
 
-@pytest.mark.parametrize("text", [STUDY, SECURE], ids=["plain", "secure sums"])
+@pytest.mark.parametrize("text", [PLAIN, SECURE], ids=["plain", "secure sums"])
 def test_filled_cells_are_counted_over_all_hospitals(hospitals: Hospitals, text: str) -> None:
     for name, table in frames().items():
         table.loc[: 2 + len(name), "age"] = np.nan
@@ -717,7 +735,7 @@ def test_filled_cells_are_counted_over_all_hospitals(hospitals: Hospitals, text:
 
 
 def test_times_that_may_be_dates_are_told_to_the_hospital_alone(hospitals: Hospitals) -> None:
-    text = STUDY.replace("horizon = 720", "horizon = 18000").replace(
+    text = PLAIN.replace("horizon = 720", "horizon = 18000").replace(
         "width = 60", "width = 600"
     )
     file = hospitals.path / "files" / "Bern.csv"
@@ -727,5 +745,184 @@ def test_times_that_may_be_dates_are_told_to_the_hospital_alone(hospitals: Hospi
     approved(hospitals, text)
     found = result(conducted(hospitals, text))
     assert "nobody has a time below 10,000" in hospitals.folders["Bern"].trouble.read_text()
-    assert not hospitals.folders["Cork"].trouble.exists()
+    assert "10,000" not in hospitals.folders["Cork"].trouble.read_text()
     assert not any("10,000" in note.text for note in found.notices)
+
+
+class Dropped:
+    """A coordinator that leaves a center out of everything it says after so many calls."""
+
+    def __init__(self, line: DirectLine, center: str, calls: int) -> None:
+        self._line, self._center, self._calls = line, center, calls
+        self.refused: set[str] = set()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._line.names
+
+    def call(self, messages: Mapping[str, bytes], timeout: float, heard: Heard) -> None:
+        def told(name: str, answer: bytes | Silence) -> None:
+            tree: Any = from_bytes(answer) if isinstance(answer, bytes) else {}
+            if tree.get("refused"):
+                self.refused.add(tree["refused"]["reason"])
+            heard(name, answer)
+
+        if len(self._line.calls) < self._calls:
+            self._line.call(messages, timeout, told)
+            return
+        others = {name: text for name, text in messages.items() if name != self._center}
+        self._line.call(others, timeout, told)
+        if self._center in messages:
+            heard(self._center, Silence("dropped"))
+
+
+@pytest.mark.parametrize("calls", [2, 3, 5, 6, 8])
+@pytest.mark.parametrize("text", [PLAIN, SECURE], ids=["plain", "secure sums"])
+def test_hospitals_refuse_a_sum_without_one_of_those_who_were_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, calls: int
+) -> None:
+    """Whatever the coordinator makes of attendance: by difference it would have one of them."""
+    hospitals = Hospitals(tmp_path, centers=(*CENTERS, "Delft"))
+    approved(hospitals, text)
+    line = Dropped(hospitals.line(), "Delft", calls)
+    monkeypatch.setattr(
+        "fedcox.deployment.conduct.Switchboard",
+        lambda at, **how: Switchboard(at, **{**how, "needed": 1}),
+    )
+    run = hospitals.run(text)
+    conduct(run, line, hospitals.names, wait=0.0, pause=0.0)
+    assert not run.result.exists()
+    assert line.refused & {"attendance", "sum"}
+    asked = [each for each in exchanges(run) if each["questions"]]
+    finished = sum(len(each["questions"]) for each in asked if not each["lost"])
+    for name in CENTERS:
+        ledger = hospitals.folders[name].ledger
+        left = ledger.read_text().splitlines() if ledger.exists() else []
+        # A reply of the round in which one was dropped leaves; under masks it is not opened.
+        assert len(left) <= finished + 2
+
+
+@pytest.mark.parametrize("masked", ["true", "false"])
+def test_the_study_s_own_attendance_is_what_hospitals_go_by(
+    tmp_path: Path, masked: str
+) -> None:
+    hospitals = Hospitals(tmp_path, centers=(*CENTERS, "Delft"))
+    text = SECURE.replace("secure_sums = true", f"secure_sums = {masked}")
+    text += "\n[attendance]\nneeded = 3\n"
+    approved(hospitals, text)
+    found = result(conducted(hospitals, text, lost_after("Delft", 7)))
+    assert [row.name for row in found.centers] == list(CENTERS)
+
+
+@pytest.mark.parametrize("text", [PLAIN, SECURE], ids=["plain", "secure sums"])
+def test_a_key_that_is_not_a_hospital_s_own_is_refused_by_it(
+    hospitals: Hospitals, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swapped(*given: Any) -> dict[str, str]:
+        return identities(*given) | {"Bern": Identity.create().public.to_text()}
+
+    monkeypatch.setattr("fedcox.deployment.conduct.identities", swapped)
+    with pytest.raises(InputError) as caught:
+        result(conducted(hospitals, text))
+    assert caught.value.faults == (
+        "Aachen: its data manager has not approved the study yet.",
+        "Bern: the keys that it was shown are not those of the hospitals.",
+        "Cork: its data manager has not approved the study yet.",
+    )
+    # Nor does an approval of the study with the true keys hold for one with another's.
+    approved(hospitals, text)
+    with pytest.raises(InputError, match="0 centers are left"):
+        result(conducted(hospitals, text))
+
+
+def test_a_budget_that_does_not_cover_a_study_is_told_before_anything_is_asked(
+    tmp_path: Path,
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        '[protection]\nsecure_sums = "optional"\n'
+        "[differential_privacy]\nepsilon = 5\ndelta = 1e-3\n"
+    )
+    hospitals = Hospitals(tmp_path / "all", policies={"Bern": str(policy)})
+    first, again = (
+        STUDY.replace("lung", name) + NOISE.format(masked="true") for name in ("lung", "again")
+    )
+    approved(hospitals, first)
+    result(conducted(hospitals, first))
+    spent = Budget(hospitals.folders["Bern"].budget).spent
+    approved(hospitals, again)
+    run = conducted(hospitals, again, name="again")
+    with pytest.raises(InputError) as caught:
+        result(run)
+    left = 5.0 - spent.epsilon
+    assert caught.value.faults == (
+        "Bern: its patients' privacy budget does not cover the study (epsilon: 4 needed, "
+        f"{left:.4g} left).",
+    )
+    assert not any(each["questions"] for each in exchanges(run))
+    for name in hospitals.names:
+        assert Budget(hospitals.folders[name].budget).spent.studies == 1
+    waiting = Request(hospitals.code(again), "again", again, CENTERS, {}, "")
+    lines = request_lines(waiting, hospitals.folders["Bern"])
+    before = f"Spent before on these patients: epsilon {spent.epsilon:.4g} of 5 allowed"
+    assert any(line.startswith(before) for line in lines)
+    assert any("“lung”: noise, epsilon" in line for line in lines)
+    assert any("does not cover it, so it is refused: epsilon: 4 needed" in one for one in lines)
+
+
+def test_a_study_that_was_approved_unseen_is_kept_to_be_read_and_said_aloud(
+    hospitals: Hospitals,
+) -> None:
+    approved(hospitals)
+    result(conducted(hospitals))
+    for name, folder in hospitals.folders.items():
+        assert "approved here unseen" in folder.trouble.read_text()
+        request = hospitals.approvals(name).find(hospitals.code())
+        assert request is not None
+        assert request.name == "lung"
+        assert hospitals.approvals(name).waiting() == []
+
+
+def test_two_hospitals_use_noise_alone(tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, centers=CENTERS[:2])
+    with pytest.raises(InputError, match="cannot be run between these") as caught:
+        result(conducted(hospitals, STUDY + NOISE.format(masked="true")))
+    assert "2 centers are too few" in caught.value.faults[0]
+    alone = STUDY + NOISE.format(masked="false").replace("epsilon = 4", "epsilon = 100")
+    approved(hospitals, alone)
+    found = result(conducted(hospitals, alone))
+    assert {row.protection for row in found.ledger} == {"noise"}
+
+
+@pytest.mark.parametrize(
+    ("noise", "words"),
+    [
+        ("", "[privacy.noise] patients: about how many"),
+        ("[privacy.noise]\npatients = 600\nprice = 1e-9\n", "No epsilon below 1000"),
+        ("[privacy.noise]\npatients = 9\n", "No epsilon below 1000"),
+    ],
+    ids=["no word on noise", "too small a price", "too few patients"],
+)
+def test_a_hospital_refuses_what_the_coordinator_should_have_refused(
+    hospitals: Hospitals, noise: str, words: str
+) -> None:
+    """Before its data manager is asked."""
+    text = f"{STUDY}\n{noise}"
+    identities = {name: hospitals.identity(name) for name in CENTERS}
+    desk = hospitals.line().sites["Bern"].desk
+    with pytest.raises(NotNowError) as caught:
+        desk.open(Invitation(text, CENTERS, identities, version("fedcox")))
+    assert caught.value.told == Refusal("study")
+    assert hospitals.approvals("Bern").waiting() == []
+    assert words in hospitals.folders["Bern"].trouble.read_text()
+
+
+@pytest.mark.parametrize("centers", [("Aachen", "Cork"), ("Aachen", "Bern", "Bern")])
+def test_a_list_without_the_hospital_or_with_one_twice_is_refused(
+    hospitals: Hospitals, centers: tuple[str, ...]
+) -> None:
+    identities = {name: hospitals.identity(name) for name in CENTERS}
+    desk = hospitals.line().sites["Bern"].desk
+    with pytest.raises(NotNowError) as caught:
+        desk.open(Invitation(PLAIN, centers, identities, version("fedcox")))
+    assert caught.value.told == Refusal("order")

@@ -14,7 +14,7 @@ from fedcox.deployment.processes import Running
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.run_start import attended, begin
 from fedcox.errors import InputError
-from tests.deployment.hospitals import CENTERS, STUDY, study
+from tests.deployment.hospitals import CENTERS, PLAIN, study
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_two_commands_do_not_run_one_study(home: CoordinatorFolder) -> None:
 
 def test_a_run_of_another_study_is_not_replaced(home: CoordinatorFolder) -> None:
     run = begun(home, study())
-    other = study(STUDY.replace('"lung"', '"Lung!"'))
+    other = study(PLAIN.replace('"lung"', '"Lung!"'))
     for overwrite in (False, True):
         with pytest.raises(InputError, match="another study, “lung”"):
             begun(home, other, overwrite=overwrite)
@@ -72,12 +72,12 @@ def test_a_new_run_does_not_forget_whom_masked_sums_went_on_without(
     begun(home, study()).leave_out(["Cork"])
     assert begun(home, study(), overwrite=True).left_out() == ("Cork",)
     # Hospitals remember a changed study as another one.
-    changed = study(STUDY.replace("width = 60", "width = 30"))
+    changed = study(PLAIN.replace("width = 60", "width = 30"))
     assert begun(home, changed, overwrite=True).left_out() == ()
 
 
 def test_a_changed_comment_is_the_same_study(home: CoordinatorFolder) -> None:
     begun(home, study())
-    begun(home, study(STUDY + "\n# as agreed in May\n"), resume=True)
+    begun(home, study(PLAIN + "\n# as agreed in May\n"), resume=True)
     with pytest.raises(InputError, match="another study file"):
-        begun(home, study(STUDY.replace("width = 60", "width = 30")), resume=True)
+        begun(home, study(PLAIN.replace("width = 60", "width = 30")), resume=True)

@@ -142,7 +142,9 @@ def planned(study: Study, centers: int) -> PrivateNewton:
         len(study.schema.encoded_names),
         1.0,
         centers,
-        fewest_of(centers) if study.privacy.secure_sums else None,
+        fewest_of(centers, study.attendance.among(centers))
+        if study.privacy.secure_sums
+        else None,
         public_pieces(study).number,
     )
     if noise.epsilon is not None:

@@ -291,3 +291,7 @@ class Attendance(Table):
 
     needed: AtLeastOne | None = None
     timeout: Positive | None = None
+
+    def among(self, centers: int) -> int:
+        """How many of so many invited centers must be in every sum."""
+        return centers if self.needed is None else self.needed

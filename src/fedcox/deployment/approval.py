@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fedcox.analysis.atomic_file import write_atomically
-from fedcox.errors import InputError
+from fedcox.errors import DeploymentError, InputError
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,14 @@ class Approvals:
             return True
         return False if (self._approved / f"{code}.declined").exists() else None
 
-    def decide(self, code: str, *, approve: bool) -> None:
-        """The data manager's word; the latest counts."""
+    def decide(self, code: str, *, approve: bool, unseen: bool = False) -> None:
+        """The data manager's word; the latest counts.
+
+        Yes is for a study that was shown here, unless it is meant for one `unseen`: else a
+        mistyped code would be an approval that nobody knows of.
+        """
+        if approve and not unseen and self.find(code) is None:
+            raise never_shown(code)
         self._approved.mkdir(mode=0o700, parents=True, exist_ok=True)
         yes, no = (self._approved / f"{code}.{word}" for word in ("approved", "declined"))
         given, other = (yes, no) if approve else (no, yes)
@@ -74,3 +80,14 @@ class Approvals:
                 raise InputError(
                     f"{file} cannot be read.", ["Delete it; the study is shown again."]
                 ) from error
+
+
+def never_shown(code: str) -> DeploymentError:
+    """A code that stands for no study of this center: mistyped, or not here yet."""
+    return DeploymentError(
+        f"No study of the code {code} was shown here.",
+        [
+            "Compare it with those that wait: fedcox center approve.",
+            "For unattended use say --unseen: it approves what nobody here has read.",
+        ],
+    )

@@ -89,8 +89,14 @@ class CenterFolder:
 
     @property
     def trouble(self) -> Path:
-        """What went wrong, in words that stay in the hospital."""
+        """What went wrong or needs a look, in words that stay in the hospital."""
         return self.path / "trouble.log"
+
+    def note(self, words: str) -> None:
+        """Write it there; `fedcox center start` shows it at once."""
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        with self.trouble.open("a", encoding="utf-8") as file:
+            file.write(f"{now} {words.rstrip()}\n")
 
     def days_left(self, now: datetime) -> int:
         """Whole days until this center's certificate ends; negative once it has."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,6 +17,9 @@ from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.hospital_desk import HospitalDesk
 from fedcox.engines.nvflare.messages import Refusal, refusal
 from fedcox.engines.nvflare.site import Site
+
+with suppress(ImportError):  # an extra, for studies under noise: now, too
+    import_module("dp_accounting")
 
 
 class CenterJob:

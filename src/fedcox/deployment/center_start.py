@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fedcox.analysis.admission import read_policy
 from fedcox.deployment import client
-from fedcox.deployment.approval import Approvals
+from fedcox.deployment.approval import Approvals, never_shown
 from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
 from fedcox.deployment.study_code import read_code
 from fedcox.errors import DeploymentError, InputError
@@ -31,12 +31,17 @@ def validity(home: CenterFolder) -> str:
 
 
 def prepare(
-    home: CenterFolder, data: Path, policy: str, approved: Sequence[str]
+    home: CenterFolder,
+    data: Path,
+    policy: str,
+    approved: Sequence[str] = (),
+    *,
+    unseen: bool = False,
 ) -> CenterSettings:
     """Check what the center is started with, and give what the processes of its jobs need."""
     client.check_alone(home)
     home.check_certificate(datetime.now(UTC))
-    faults, codes = [], []
+    faults, approvals = [], Approvals(home.pending, home.approved)
     if not data.is_file():
         faults.append(f"--data {data}: there is no such file.")
     if policy != NO_LIMITS:
@@ -44,16 +49,42 @@ def prepare(
             read_policy(policy)
         except InputError as error:
             faults += [f"--policy: {error.subject}", *error.faults]
-    for text in approved:
-        try:
-            codes.append(read_code(text))
-        except InputError as error:
-            faults.append(f"--approve: {error.subject} {' '.join(error.faults)}")
+    codes, wrong = _codes(approvals, approved, unseen=unseen)
+    faults += wrong
     if faults:
         raise DeploymentError("The center cannot be started like this.", faults)
     # Jobs run in other folders than this command.
     file = policy if policy in (NO_LIMITS, "default") else str(Path(policy).resolve())
-    approvals = Approvals(home.pending, home.approved)
     for code in codes:
-        approvals.decide(code, approve=True)
+        if approvals.find(code) is None:
+            approve_unseen(home, code)
+        else:
+            approvals.decide(code, approve=True)
     return CenterSettings(str(data.resolve()), file)
+
+
+def _codes(
+    approvals: Approvals, approved: Sequence[str], *, unseen: bool
+) -> tuple[list[str], list[str]]:
+    """The codes to approve, and what is wrong with the others."""
+    codes, faults = [], []
+    for text in approved:
+        try:
+            code = read_code(text)
+            if not unseen and approvals.find(code) is None:
+                raise never_shown(code)
+            codes.append(code)
+        except InputError as error:
+            faults.append(f"--approve: {error.subject} {' '.join(error.faults)}")
+    return codes, faults
+
+
+def approve_unseen(home: CenterFolder, code: str) -> str:
+    """Approve a study that was not shown here, and say so in the center's log; the words."""
+    Approvals(home.pending, home.approved).decide(code, approve=True, unseen=True)
+    words = (
+        f"The code {code} is approved, and no study of this code was shown here: nobody here "
+        "has read what it asks."
+    )
+    home.note(words)
+    return words

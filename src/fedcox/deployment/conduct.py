@@ -76,15 +76,14 @@ def conduct(
 def _conducted(
     run: RunFolder, line: Line, centers: Sequence[str], pings: int, waiting: Waiting
 ) -> FittedStudy:
-    study = Study.read(run.study)
+    study = Study.read(run.study).between_hospitals(len(centers))
     _check_batches(study)
     if study.privacy.noised:
-        spending(
-            study, len(centers)
-        )  # a price that cannot be had is told before anybody is asked
+        # A price that cannot be had is told before anybody is asked.
+        spending(study, len(centers))
     board = _switchboard(run, study, line, centers)
     board.ping(pings)
-    known = identities(run, board) if study.privacy.secure_sums else {}
+    known = identities(run, board, waiting)
     code = study_code(study, centers, known)
     run.tell("code", code=code, centers=list(board.names))
     joined = invite(study, board, centers, known, waiting)
@@ -132,10 +131,9 @@ def _check_batches(study: Study) -> None:
 def _switchboard(
     run: RunFolder, study: Study, line: Line, centers: Sequence[str]
 ) -> Switchboard:
-    needed = study.attendance.needed
     board = Switchboard(
         line,
-        needed=len(centers) if needed is None else needed,
+        needed=study.attendance.among(len(centers)),
         timeout=study.attendance.timeout or TIMEOUT,
         watch=lambda exchange: _tell(run, exchange),
     )

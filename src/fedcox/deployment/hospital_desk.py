@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,11 @@ from fedcox.analysis.admission import policy_faults, read_policy
 from fedcox.analysis.asked import asked_by
 from fedcox.analysis.expected_patients import check_own
 from fedcox.analysis.kept_study import KeptStudy
+from fedcox.analysis.noised_fit import spending
 from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
 from fedcox.deployment.followed_file import append_rows
+from fedcox.deployment.patients_account import budget_of, shortfall
 from fedcox.deployment.private_files import read_json, write_private_json
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
 from fedcox.engines.nvflare.messages import Refusal
@@ -30,6 +33,7 @@ from fedcox.engines.nvflare.site import (
     rules_in,
 )
 from fedcox.errors import (
+    BudgetError,
     DeploymentError,
     FedcoxWarning,
     InputError,
@@ -37,16 +41,19 @@ from fedcox.errors import (
     StudyError,
 )
 from fedcox.federation.center import Center
+from fedcox.privacy.gate import Gate
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.shown_text import shown
 
 if TYPE_CHECKING:
+    from fedcox.analysis.noised_fit import Spending
     from fedcox.data.encoding import LoadedCohort
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.federation.masked_center import MaskedCenter
     from fedcox.federation.noised_replies import NoisedReplies
-    from fedcox.privacy.gate import Gate
+    from fedcox.privacy.budget import Budget
     from fedcox.privacy.identity import Identity, PublicIdentity
+    from fedcox.privacy.policy import Policy
 
 #: In place of a policy: nothing is refused, as for patients that are no secret.
 NO_LIMITS = "none"
@@ -72,6 +79,10 @@ class CenterSettings:
                 f"{file} is damaged.", ["Start the center again with `fedcox center start`."]
             ) from error
 
+    def read_policy(self) -> Policy | None:
+        """The policy, if there are limits."""
+        return None if self.policy == NO_LIMITS else read_policy(self.policy)
+
 
 class HospitalDesk:
     """Decides for one hospital, and keeps its ledger."""
@@ -92,16 +103,18 @@ class HospitalDesk:
         return {"fedcox": version("fedcox"), "identity": self._identity().public.to_text()}
 
     def open(self, invitation: Invitation) -> OpenStudy:
-        study = self._read_study(invitation)
+        study, known = self._read_study(invitation), self._keys(invitation)
         code = study_code(study, invitation.centers, invitation.identities)
-        self._check_approval(study, code, invitation)
+        self._check_approval(study, code, invitation, known)
         self._study, self._code = shown(study.name), code
+        centers = len(invitation.centers)
+        policy = self._policy(study, centers)
         loaded = self._patients(study)
         memory = self._remembered(study)
         memory.bind(loaded.cohort)
-        gate = self._gate(study, len(invitation.centers), memory)
-        private, centers = study.privacy.noised, len(invitation.centers)
-        noise = self._noise(study, gate, memory, centers) if private else None
+        gate = None if policy is None else Gate(policy, memory)
+        private = study.privacy.noised
+        noise = self._noise(study, policy, memory, centers) if private else None
         center = Center(
             self._folder.name,
             loaded.cohort,
@@ -112,7 +125,7 @@ class HospitalDesk:
         )
         masked = None
         if study.privacy.secure_sums:
-            masked = self._masked(study, center, code, invitation, memory)
+            masked = self._masked(study, center, code, known, centers, memory)
         return OpenStudy(
             center,
             frozenset(asked_by(study)),
@@ -121,6 +134,7 @@ class HospitalDesk:
             private,
             memory.now.mark,
             KeptStudy(study).keeps_to,
+            partial(_attended, self._folder.name, invitation, study.attendance.among(centers)),
         )
 
     def check_agreed(self) -> None:
@@ -140,8 +154,7 @@ class HospitalDesk:
             told = "\n".join(map(shown, lines))
         else:
             told = "".join(traceback.format_exception(error))
-        with self._folder.trouble.open("a", encoding="utf-8") as file:
-            file.write(f"{_now()} {told.rstrip()}\n")
+        self._folder.note(told)
 
     def _read_study(self, invitation: Invitation) -> Study:
         if invitation.version != version("fedcox"):
@@ -152,18 +165,43 @@ class HospitalDesk:
                 )
             )
             raise NotNowError(Refusal("version"))
-        if self._folder.name not in invitation.centers:
+        centers = invitation.centers
+        if self._folder.name not in centers or len(set(centers)) != len(centers):
             raise NotNowError(Refusal("order"))
         try:
-            return Study.parse(invitation.study, source="the study as it was sent")
+            study = Study.parse(invitation.study, source="the study as it was sent")
+            study = study.between_hospitals(len(centers))
+            if study.privacy.noised:
+                spending(study, len(centers))  # a price that cannot be had
         except StudyError as error:
             self.trouble(error)
             raise NotNowError(Refusal("study")) from error
+        return study
 
-    def _check_approval(self, study: Study, code: str, invitation: Invitation) -> None:
+    def _keys(self, invitation: Invitation) -> dict[str, PublicIdentity]:
+        """The keys of the hospitals, this one's own among them; no stranger's."""
+        from fedcox.privacy.identity import PublicIdentity
+
+        try:
+            known = {
+                name: PublicIdentity.from_text(text)
+                for name, text in invitation.identities.items()
+            }
+        except InputError as error:
+            raise NotNowError(Refusal("keys")) from error
+        own = known.get(self._folder.name)
+        if own != self._identity().public or not set(known) <= set(invitation.centers):
+            raise NotNowError(Refusal("keys"))
+        return known
+
+    def _check_approval(
+        self,
+        study: Study,
+        code: str,
+        invitation: Invitation,
+        known: Mapping[str, PublicIdentity],
+    ) -> None:
         decision = self._approvals.decision(code)
-        if decision is True:
-            return
         if decision is False:
             raise NotNowError(Refusal("declined"))
         if self._approvals.find(code) is None:
@@ -171,18 +209,29 @@ class HospitalDesk:
                 Request(
                     code,
                     shown(study.name),
-                    study.source,
+                    study.to_toml(),
                     tuple(sorted(invitation.centers)),
-                    self._fingerprints(invitation),
+                    {name: each.fingerprint for name, each in known.items()},
                     _now(),
                 )
             )
-        raise NotNowError(Refusal("waiting"))
+            if decision is True:
+                self._folder.note(
+                    f"The study “{shown(study.name)}” of the code {code} is answered. It was "
+                    "approved here unseen: nobody read it before."
+                )
+        if decision is None:
+            raise NotNowError(Refusal("waiting"))
 
-    def _fingerprints(self, invitation: Invitation) -> dict[str, str]:
-        if not invitation.identities:
-            return {}
-        return {name: each.fingerprint for name, each in _known(invitation).items()}
+    def _policy(self, study: Study, centers: int) -> Policy | None:
+        """The hospital's policy, if there are limits, and the study is within them."""
+        policy = self._settings.read_policy()
+        faults = [] if policy is None else policy_faults(study, policy, centers=centers)
+        if faults:
+            refused = RefusedError("The hospital's policy does not allow this study.", faults)
+            self.trouble(refused)
+            raise NotNowError(Refusal("policy", rules_in(refused)))
+        return policy
 
     def _remembered(self, study: Study) -> StudyMemory:
         folder = self._folder.memory / study_digest(study)
@@ -203,33 +252,14 @@ class HospitalDesk:
         check_own(study, loaded.cohort.patients, file)
         return loaded
 
-    def _gate(self, study: Study, centers: int, memory: StudyMemory) -> Gate | None:
-        if self._settings.policy == NO_LIMITS:
-            return None
-        from fedcox.privacy.gate import Gate
-
-        policy = read_policy(self._settings.policy)
-        faults = policy_faults(study, policy, centers=centers)
-        if faults:
-            refused = RefusedError("The hospital's policy does not allow this study.", faults)
-            self.trouble(refused)
-            raise NotNowError(Refusal("policy", rules_in(refused)))
-        return Gate(policy, memory)
-
     def _noise(
-        self, study: Study, gate: Gate | None, memory: StudyMemory, centers: int
+        self, study: Study, policy: Policy | None, memory: StudyMemory, centers: int
     ) -> NoisedReplies:
-        from fedcox.analysis.noised_fit import spending
         from fedcox.federation.noised_replies import NoisedReplies
-        from fedcox.privacy.budget import Budget
 
-        agreed = spending(study, centers)
-        policy = None if gate is None else gate.policy
-        budget = Budget(
-            self._folder.budget,
-            epsilon=None if policy is None else policy.epsilon,
-            delta=None if policy is None else policy.delta,
-        )
+        agreed, budget = spending(study, centers), budget_of(self._folder, policy)
+        if not memory.now.noised.rights:  # else it has paid
+            self._check_budget(budget, agreed)
         return NoisedReplies(
             study_digest(study),
             agreed.delta,
@@ -240,12 +270,25 @@ class HospitalDesk:
             sums=agreed.sums,
         )
 
+    def _check_budget(self, budget: Budget, agreed: Spending) -> None:
+        """Before the first question: what the study needs must be left.
+
+        The coordinator is told how much that is. It depends on studies, not on patients, and is
+        told for a study that was approved here alone.
+        """
+        try:
+            budget.check(epsilon=agreed.epsilon, delta=agreed.delta)
+        except BudgetError as error:
+            self.trouble(error)
+            raise NotNowError(Refusal("budget", shortfall(budget, agreed))) from error
+
     def _masked(
         self,
         study: Study,
         center: Center,
         code: str,
-        invitation: Invitation,
+        known: Mapping[str, PublicIdentity],
+        centers: int,
         memory: StudyMemory,
     ) -> MaskedCenter:
         from fedcox.federation.masked_center import MaskedCenter, smallest_sum
@@ -255,8 +298,8 @@ class HospitalDesk:
             center.name,
             code,
             self._identity(),
-            _known(invitation),
-            smallest_sum=smallest_sum(center),
+            known,
+            smallest_sum=max(smallest_sum(center), study.attendance.among(centers)),
             memory=memory,
         )
         return MaskedCenter(center, party)
@@ -267,12 +310,10 @@ class HospitalDesk:
         return Identity.load(self._folder.identity)
 
 
-def _known(invitation: Invitation) -> dict[str, PublicIdentity]:
-    from fedcox.privacy.identity import PublicIdentity
-
-    return {
-        name: PublicIdentity.from_text(text) for name, text in invitation.identities.items()
-    }
+def _attended(own: str, invitation: Invitation, needed: int, centers: Sequence[str]) -> bool:
+    """Whether a sum over these centers is one of the study that was approved."""
+    among = frozenset(centers)
+    return own in among <= frozenset(invitation.centers) and len(among) >= needed
 
 
 def _plain(value: Any) -> Any:

@@ -56,7 +56,7 @@ class Waiting:
         self._run.tell("without", reasons=dict(reasons))
 
 
-def identities(run: RunFolder, board: Switchboard) -> dict[str, str]:
+def identities(run: RunFolder, board: Switchboard, waiting: Waiting) -> dict[str, str]:
     """The centers' public identities; of one that is away now, as it was known before."""
     from fedcox.privacy.identity import PublicIdentity
 
@@ -68,7 +68,11 @@ def identities(run: RunFolder, board: Switchboard) -> dict[str, str]:
         except InputError as error:
             raise MessageError("It does not say who it is.") from error
 
-    known = run.identities() | board.ask("hello", dict.fromkeys(board.names, None), read)
+    asked = board.names
+    known = run.identities() | board.ask("hello", dict.fromkeys(asked, None), read)
+    silent = {name: board.lost[name] for name in asked if name not in board.names}
+    if silent:
+        waiting.go_on_without(silent)
     run.keep_identities(known)
     return known
 
@@ -84,7 +88,7 @@ def invite(
     body: Tree = {
         "protocol": PROTOCOL,
         "version": version("fedcox"),
-        "study": study.source,
+        "study": study.to_toml(),
         "centers": list(centers),
         "identities": dict(known),
     }

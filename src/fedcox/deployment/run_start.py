@@ -89,9 +89,7 @@ def run_name(study: Study) -> str:
 
 def needed_centers(home: CoordinatorFolder, study: Study) -> int:
     """How many centers must answer; more than there are is told at once."""
-    needed = study.attendance.needed
-    if needed is None:
-        return len(home.centers)
+    needed = study.attendance.among(len(home.centers))
     if needed > len(home.centers):
         raise CentersMissingError(
             f"The study needs {needed} centers, and {len(home.centers)} have kits.",

@@ -99,7 +99,11 @@ class Masked(AbstractFederation):
 
     @classmethod
     def of_centers(cls, centers: Sequence[Center], *, study: str = "study") -> Masked:
-        """Centers of this process under masks, with identities made for this run."""
+        """Centers of this process under masks, with identities made for this run.
+
+        None of them takes part in a sum without one of the others, as between hospitals whose
+        study says nothing on attendance.
+        """
         from fedcox.privacy.identity import Identity
         from fedcox.privacy.party import Party
 
@@ -113,7 +117,7 @@ class Masked(AbstractFederation):
                     study,
                     identities[center.name],
                     known,
-                    smallest_sum=smallest_sum(center),
+                    smallest_sum=max(smallest_sum(center), len(centers)),
                 ),
             )
             for center in centers

@@ -10,6 +10,6 @@ def fewest_centers(federation: Federation) -> int | None:
     return None if federation.shows_centers else fewest_of(len(federation.names))
 
 
-def fewest_of(centers: int) -> int:
-    """The same of so many centers under masks."""
-    return max(3, centers // 2 + 1)
+def fewest_of(centers: int, needed: int = 0) -> int:
+    """The same of so many centers under masks, of which a sum needs so many in any case."""
+    return max(3, centers // 2 + 1, needed)

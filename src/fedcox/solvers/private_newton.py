@@ -134,7 +134,7 @@ class PrivateNewton:
 
     @property
     def _most_added(self) -> float:
-        return self.added if self.parts is None else 2.0
+        return self.added if self.parts in (None, self.centers) else 2.0
 
     @property
     def information(self) -> float:
@@ -155,8 +155,8 @@ class PrivateNewton:
     def expected_noise(self) -> float:
         """Of the estimate, in sampling errors: from public numbers alone.
 
-        Under masks of however many centers, so that a price has one epsilon: more than half
-        of them add their parts at least, so that noise is in a sum twice at most.
+        Under masks of however many centers, so that a price has one epsilon: noise is in a sum
+        once where all of them are needed, and else twice at most, since more than half are.
         """
         reach = reach_of(self.pieces_wanted, self.columns, self.events)
         bound = score_bound(reach)

@@ -55,7 +55,7 @@ def told(at: Site, number: int, step: Step, body: Tree, run: bytes = RUN) -> Tre
 
 def asking(*queries: AbstractQuery[Any]) -> Tree:
     questions = encode_questions(queries or [CovariateSums()], ())
-    return {"questions": to_bytes(questions), "first": 0}
+    return {"questions": to_bytes(questions), "first": 0, "centers": ["A"]}
 
 
 def test_questions_before_a_study_was_taken_are_refused() -> None:
@@ -85,7 +85,7 @@ def test_a_question_that_the_study_does_not_ask_is_refused() -> None:
 
 
 def test_a_question_about_other_intervals_than_the_study_s_is_refused() -> None:
-    here = site(keeps_to=lambda query: query.name != "patients and events")
+    here = site(keeps_to=lambda query, centers: query.name != "patients and events")
     told(here, 1, "study", INVITATION)
     assert isinstance(told(here, 2, "ask", asking()), dict)
     refused = told(here, 3, "ask", asking(OutcomeCounts()))

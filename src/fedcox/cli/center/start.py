@@ -41,14 +41,19 @@ def start(
     folder: CenterHome = Path("center"),
     approve: Annotated[
         list[str] | None,
-        typer.Option(metavar="CODE", help="Approve the study of this code beforehand; repeat."),
+        typer.Option(metavar="CODE", help="Approve the study of this code; repeat."),
     ] = None,
+    unseen: Annotated[
+        bool,
+        typer.Option("--unseen", help="With --approve: also one that was not shown here yet."),
+    ] = False,
 ) -> None:
     """Connect to the coordinator and answer studies that are approved here.
 
     It opens no port: this machine calls the coordinator. Each new study is shown before its
-    first question and asked about; without a terminal, approve it with --approve CODE or
-    `fedcox center approve CODE`. Ctrl-C ends it.
+    first question and asked about; without a terminal, approve it with
+    `fedcox center approve CODE`, or, before anybody here has read it, with --approve CODE
+    --unseen. Ctrl-C ends it.
 
     Example: fedcox center start --data patients.csv --policy policy.toml
     """
@@ -58,10 +63,11 @@ def start(
     from fedcox.deployment.center_start import prepare
 
     home = CenterFolder.read(folder)
-    settings = prepare(home, data, policy, approve or [])
     console = Terminal(highlight=False, soft_wrap=True)
-    _greet(home, console)
+    # Before anything is approved: it shows what is written to the center's log from here on.
     watched = _Watched(home, Approvals(home.pending, home.approved), console, folder)
+    settings = prepare(home, data, policy, approve or [], unseen=unseen)
+    _greet(home, console)
     _attend(home, settings, watched, console)
 
 
@@ -114,7 +120,7 @@ class _Watched:
         from fedcox.cli.folder_option import folder_option
         from fedcox.deployment.followed_file import FollowedFile
 
-        self._approvals, self._console = approvals, console
+        self._home, self._approvals, self._console = home, approvals, console
         self._option = folder_option(folder, "center")
         self._ledger, self._trouble = FollowedFile(home.ledger), FollowedFile(home.trouble)
         self._shown: set[str] = set()
@@ -137,7 +143,7 @@ class _Watched:
         from fedcox.deployment.study_words import request_lines
 
         self._console.rule("A study asks to take part")
-        for line in request_lines(request):
+        for line in request_lines(request, self._home):
             self._console.print(line, markup=False, soft_wrap=True)
         approved = self._answer() if sys.stdin.isatty() else None
         if approved is not None:

@@ -58,6 +58,9 @@ def run(
 ) -> None:
     """Run a study over the hospitals and write RUN/ as `fedcox fit` does.
 
+    Between hospitals sums are secure and under noise unless the study says otherwise; what it
+    would cost and could find, `fedcox plan` says before anybody is asked.
+
     The server must run (`fedcox coordinator start`). Hospitals that are not connected are
     waited for, and each must approve the study once. After a crash of this machine, of the
     server or of a hospital, say the same with --resume: rounds that were finished are not
@@ -72,7 +75,8 @@ def run(
     from fedcox.reports.run_folder import check_run_folder, read_run
 
     check_run_folder(out, overwrite=overwrite)
-    plan, home = Study.read(study), CoordinatorFolder.read(folder)
+    home = CoordinatorFolder.read(folder)
+    plan = Study.read(study).between_hospitals(len(home.centers))
     command = shlex.join(["fedcox", *sys.argv[1:]])
     with attended(home, plan):
         kept = begin(
@@ -193,7 +197,8 @@ class _Shown:
             self._console.print("Waiting for the centers to start the study.")
 
     def _exchange(self, told: dict[str, Any]) -> None:
-        if told["step"] != "study":  # who waits, and who takes no part, is told as such
+        # Who waits, and who takes no part, is told as such.
+        if told["step"] not in ("hello", "study"):
             for name, reason in sorted(told["lost"].items()):
                 self._console.print(f"{name} is lost: {reason}.", style="yellow")
         slowest = max(told["seconds"].values(), default=0.0)

@@ -46,7 +46,14 @@ class Hub(AbstractFederation):
         firsts = self._first_numbers()
         replies = self._switchboard.ask(
             "ask",
-            {name: {"questions": questions, "first": firsts[name]} for name in self.names},
+            {
+                name: {
+                    "questions": questions,
+                    "first": firsts[name],
+                    "centers": list(self.names),
+                }
+                for name in self.names
+            },
             lambda _, told: read_replies(asked, told, self._columns),
             tuple(query.name for query in asked),
         )

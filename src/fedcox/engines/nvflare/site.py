@@ -67,7 +67,7 @@ class Invitation:
 
     study: str  # the study file's text
     centers: tuple[str, ...]
-    identities: dict[str, str]  # public identities by center, where sums are masked
+    identities: dict[str, str]  # public identities by center
     version: str
 
 
@@ -78,7 +78,8 @@ class OpenStudy:
     `asked` are the questions that were agreed to, by name. Where sums are masked, `masked` is
     the center's part in them and nothing is answered without a mask; where `noise_only` is
     set, nothing without noise. `mark` is a random word that is another one as soon as the
-    patients are others. `keeps_to` says whether a question is about what the study fixes.
+    patients are others. `keeps_to` says whether a question, asked of these centers, is about
+    what the study fixes, and `attended` whether so many of them as were agreed on are asked.
     """
 
     center: Center
@@ -87,7 +88,8 @@ class OpenStudy:
     masked: MaskedCenter | None = None
     noise_only: bool = False
     mark: str = ""
-    keeps_to: Callable[[AbstractQuery[Any]], bool] = lambda query: True
+    keeps_to: Callable[[AbstractQuery[Any], Sequence[str]], bool] = lambda query, centers: True
+    attended: Callable[[Sequence[str]], bool] = lambda centers: True
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,8 @@ class Site:
         if study.masked is not None:
             # What is to leave under a mask does not leave without one.
             raise NotNowError(Refusal("order", ("secure sums",)))
-        told = table(body, "questions", "first")
-        queries = self._questions(study, told["questions"])
+        told = table(body, "questions", "first", "centers")
+        queries = self._questions(study, told["questions"], names(told["centers"]))
         center = self._numbered_from(study, told["first"])
         replies = [Reply(center.answer(query), center.epsilon(query)) for query in queries]
         content = write_replies(queries, replies)
@@ -247,11 +249,12 @@ class Site:
 
     def _masked(self, study: OpenStudy, masked: MaskedCenter, body: Tree) -> Tree:
         told = table(body, "questions", "round", "centers")
-        queries = self._questions(study, told["questions"])
+        centers = names(told["centers"])
+        queries = self._questions(study, told["questions"], centers)
         number = told["round"]
         if type(number) is not int:
             raise MessageError("The number of a round cannot be read.")
-        reply = masked.reply(queries, number, names(told["centers"]))
+        reply = masked.reply(queries, number, centers)
         rows = zip(queries, reply.lengths, reply.epsilons, strict=True)
         self.desk.leaving(
             [
@@ -265,7 +268,12 @@ class Site:
             "epsilons": list(reply.epsilons),
         }
 
-    def _questions(self, study: OpenStudy, body: Tree) -> list[AbstractQuery[Any]]:
+    def _questions(
+        self, study: OpenStudy, body: Tree, centers: Sequence[str]
+    ) -> list[AbstractQuery[Any]]:
+        """The questions of a round that goes to these centers, if all of it was agreed to."""
+        if not study.attended(centers):
+            raise NotNowError(Refusal("attendance"))
         columns = study.center.cohort.columns
         if not isinstance(body, bytes):
             raise MessageError("Questions come as bytes.")
@@ -275,7 +283,7 @@ class Site:
         strange = sorted({query.name for query in queries} - study.asked)
         if strange:
             raise NotNowError(Refusal("order", ("questions",)))
-        if not all(map(study.keeps_to, queries)):
+        if not all(study.keeps_to(query, centers) for query in queries):
             raise NotNowError(Refusal("order", ("intervals and model",)))
         if study.noise_only and not all(
             isinstance(query, AbstractPrivateQuery) for query in queries
