@@ -6,8 +6,8 @@ it moves the coefficients. With `--real` the same fits of real data sets, many d
 each, beside the exact fit on the same pieces.
 
 The settings of the fit were chosen on the designs "clinic" and "correlated", on other patients,
-and on data sets of SurvSet that are not here; "registry" and "uniform" were not looked at for it.
-Of the real data sets, how strictly what is left out is judged was chosen while looking at
+and on data sets of SurvSet that are not here; "registry" and "uniform" were not looked at for
+it. Of the real data sets, how strictly what is left out is judged was chosen while looking at
 support2. Noise is seeded here, so that a run can be repeated; between hospitals it is the
 operating system's.
 """
