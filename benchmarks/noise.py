@@ -336,7 +336,7 @@ def declared(column: pd.Series[float]) -> dict[str, Any]:
     return {"type": "category", "levels": levels, "reference": levels[0]}
 
 
-def real(name: str, draws: int) -> Real | None:
+def real(name: str, draws: int, pool: ProcessPoolExecutor) -> Real | None:
     """Of a data set that can be had."""
     try:
         patients = DATA_SETS[name].load()
@@ -353,32 +353,38 @@ def real(name: str, draws: int) -> Real | None:
         grid={"horizon": patients.longest},
         privacy={"noise": {"price": PRICE, "patients": len(frame), "events": events}},
     )
-    away, ratios, epsilon, missing = [], [], math.nan, 0
-    for draw in range(draws):
-        private = noised(study, frame, (draw, len(frame)))
-        if private.guarantee is not None:
-            epsilon = private.guarantee.epsilon
-        if private.coefficient_covariance is None:
-            missing += 1
-            continue
-        plain = exact(study, frame, private.edges)
-        own = plain.summary["se(coef)"].to_numpy()
-        away.append((private.summary["coef"] - plain.summary["coef"]).to_numpy() / own)
-        ratios.append(private.summary["se(coef)"].to_numpy() / own)
-    distances = np.array(away) if away else np.full((1, 1), np.nan)
+    futures = [pool.submit(draw_of, study, frame, draw) for draw in range(draws)]
+    drawn = [future.result() for future in futures]
+    arrived = [rows for _, rows in drawn if rows is not None]
+    coef, error, plain, own = np.moveaxis(
+        np.array(arrived) if arrived else np.full((1, 4, 1), np.nan), 1, 0
+    )
+    distances = (coef - plain) / own
     return Real(
         name,
         len(frame),
         events,
         covariates.shape[1],
-        epsilon,
+        drawn[0][0],
         draws,
-        missing,
+        draws - len(arrived),
         float(np.median(np.abs(distances))),
         float(np.quantile(np.abs(distances), 0.95)),
         float(np.abs(distances.mean(axis=0)).max()),
-        float(np.mean(ratios)) if ratios else math.nan,
+        float(np.mean(error / own)),
     )
+
+
+def draw_of(
+    study: fedcox.Study, frame: pd.DataFrame, draw: int
+) -> tuple[float, FloatArray | None]:
+    """Epsilon; coefficients and standard errors with noise and without, (4, columns)."""
+    private = noised(study, frame, (draw, len(frame)))
+    epsilon = private.guarantee.epsilon if private.guarantee is not None else math.nan
+    if private.coefficient_covariance is None:
+        return epsilon, None
+    plain = exact(study, frame, private.edges).summary[["coef", "se(coef)"]].to_numpy()
+    return epsilon, np.hstack([private.summary[["coef", "se(coef)"]].to_numpy(), plain]).T
 
 
 def simulations(studies: int, workers: int, only: str | None) -> list[Case]:
@@ -467,7 +473,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(width=160)
     if given.real or given.data:
         names = given.data.split(",") if given.data else list(DATA_SETS)
-        found = [row for row in (real(name, given.draws) for name in names) if row]
+        with ProcessPoolExecutor(given.workers) as pool:
+            rows = [real(name, given.draws, pool) for name in names]
+        found = [row for row in rows if row]
         real_table(found).show(console)
         if not given.data:
             _store("noise_real.json", found)

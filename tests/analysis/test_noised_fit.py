@@ -249,14 +249,14 @@ def test_a_guarantee_is_read_back_whatever_is_known_against_centers(
 
 
 def test_the_epsilon_against_other_centers_counts_one_part_of_the_noise() -> None:
-    """By dp-accounting itself: all sums as one, and a third of the noise's variance."""
+    """By dp-accounting itself: all sums as one, and a fourth of the noise's variance."""
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 
     guarantee = fitted().guarantee
     assert guarantee is not None
     accountant = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    accountant.compose(dp_accounting.GaussianDpEvent(guarantee.noise / math.sqrt(3)))
+    accountant.compose(dp_accounting.GaussianDpEvent(guarantee.noise / math.sqrt(CENTERS)))
     larger = guarantee.epsilon_against_centers
     assert larger == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-6)
 

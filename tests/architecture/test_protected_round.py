@@ -77,7 +77,7 @@ def test_a_round_under_masks_noise_and_policies_passes_few_functions() -> None:
     masked.ask_together = traced  # type: ignore[method-assign]
     fit_noised(study, masked)
     _, *rounds = passed  # the first places every patient on the pieces, once
-    assert len(rounds) == 7
+    assert len(rounds) == 11
     counts = [len(seen) for seen in rounds]
     assert max(counts) < LIMIT, counts
     names = {name for _, name in rounds[-1]}

@@ -58,9 +58,7 @@ class Cheated:
 
     def allow(self, epsilon: float) -> None:
         """So much, over all studies, by every hospital's policy."""
-        self.policy.write_text(
-            f"[differential_privacy]\nepsilon = {epsilon}\ndelta = 1e-3\n", encoding="utf-8"
-        )
+        self.policy.write_text(f"epsilon = {epsilon}\ndelta = 1e-3\n", encoding="utf-8")
 
     def payments(self, name: str) -> tuple[Payment, ...]:
         return Budget(self.live.centers[name].budget).spent.payments

@@ -474,7 +474,7 @@ epsilon = 4
 patients = 630
 """
 #: The noised sums of such a study.
-SUMS = 11
+SUMS = 17
 
 
 @pytest.mark.parametrize("masked", ["true", "false"])
@@ -839,10 +839,7 @@ def test_a_budget_that_does_not_cover_a_study_is_told_before_anything_is_asked(
     tmp_path: Path,
 ) -> None:
     policy = tmp_path / "policy.toml"
-    policy.write_text(
-        '[protection]\nsecure_sums = "optional"\n'
-        "[differential_privacy]\nepsilon = 5\ndelta = 1e-3\n"
-    )
+    policy.write_text("epsilon = 5\ndelta = 1e-3\n")
     hospitals = Hospitals(tmp_path / "all", policies={"Bern": str(policy)})
     first, again = (
         STUDY.replace("lung", name) + NOISE.format(masked="true") for name in ("lung", "again")

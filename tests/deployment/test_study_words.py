@@ -64,9 +64,10 @@ def test_all_that_is_approved_is_shown(home: CenterFolder) -> None:
         "  noised life table: how many patients leave in each cell of time, with and without "
         "the event, with noise",
         "  noised covariate moments: sums of the covariates and of their squares, with noise",
-        "  noised event products: squares and products of the covariates of patients with the "
-        "event, with noise",
+        "  noised covariate products: squares and products of the covariates, with noise",
+        "  noised event moments: sums of the covariates of those with the event, with noise",
         "  noised score: the slope of the log-likelihood, with noise",
+        "  noised information: the curvature of the log-likelihood, with noise",
         "Keys of the hospitals. The code above stands for them all: where another hospital",
         "reads you the same code, it was shown the same study and the same keys.",
     ]

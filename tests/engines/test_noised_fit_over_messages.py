@@ -37,7 +37,9 @@ def over_messages(study: Study) -> Federation:
     known = {name: identity.public for name, identity in identities.items()}
     if study.privacy.secure_sums:
         masked = {
-            name: MaskedCenter(center, Party(name, "code", identities[name], known))
+            name: MaskedCenter(
+                center, Party(name, "code", identities[name], known, smallest_sum=CENTERS)
+            )
             for name, center in centers.items()
         }
     sites = {name: site(center, masked.get(name)) for name, center in centers.items()}

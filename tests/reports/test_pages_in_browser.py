@@ -76,7 +76,7 @@ def test_everything_is_drawn(light: list[dict[str, Any]]) -> None:
         dots = {"two splits": 200 - 4, "four cancers": 4 * 3 * 9, "own study": 10}
         curves = {"communication": 2 * (4 + 5), "appendix": 4 * 6, "compression": 2 * 7}
         curves["privacy"] = 4 * 3
-        curves["plan"] = 4 + 3
+        curves["plan"] = 4 + 4
         assert page["dots"] == dots.get(page["name"], 0)
         assert page["curves"] == curves.get(page["name"], 0)
 

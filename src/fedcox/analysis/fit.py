@@ -251,9 +251,11 @@ def fit(
 
 
 def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedStudy:
+    from fedcox.analysis.expected_patients import check_all
     from fedcox.analysis.noised_fit import fit_noised, noised
 
     if isinstance(federation, InProcess):
+        check_all(study, sum(cohort.patients for cohort in federation.cohorts))
         federation = _masked(study, noised(study, federation))
     fitted = fit_noised(study, federation, watch)
     _warn(fitted.notices)

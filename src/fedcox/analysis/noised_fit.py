@@ -51,6 +51,8 @@ from fedcox.survival.time_grid import Pieces
 MOST_EPSILON = 1000.0
 #: So large a part of the events is worth a word; where the model is right it is less.
 _MANY_LEFT_OUT = 0.01
+#: The largest logarithm of a hazard; what did not arrive may have any.
+_HIGHEST = 700.0
 #: Of the noise that has a price, as a logarithm.
 _PRECISION = 1e-6
 
@@ -314,7 +316,7 @@ def _spreads(study: Study, scaling: Scaling) -> list[float]:
 
 def _baseline(solution: PrivateSolution, alpha: FloatArray) -> tuple[BaselineInterval, ...]:
     pieces = _exact(solution)
-    alpha = alpha - np.log(pieces.widths)  # per unit of time
+    alpha = np.minimum(alpha - np.log(pieces.widths), _HIGHEST)  # per unit of time
     return tuple(
         BaselineInterval(end, value, risk, None, None)
         for end, value, risk in zip(

@@ -32,9 +32,11 @@ IN_PLAIN_WORDS: Mapping[str, str] = {
     "noised life table": "how many patients leave in each cell of time, with and without the "
     "event, with noise",
     "noised covariate moments": "sums of the covariates and of their squares, with noise",
-    "noised event products": "squares and products of the covariates of patients with the "
-    "event, with noise",
+    "noised covariate products": "squares and products of the covariates, with noise",
+    "noised event moments": "sums of the covariates of those with the event, with noise",
     "noised score": "the slope of the log-likelihood, each patient's share bounded, with noise",
+    "noised information": "the curvature of the log-likelihood, each patient's share bounded, "
+    "with noise",
     "compressed gradient": "the slope in fewer bytes, which saves bytes and hides nothing",
     "local steps": "where a few steps on the center's own patients lead",
     "patients and events": "how many patients and how many events",

@@ -49,8 +49,9 @@ CLEAR, NOISY, _LARGE = 2.0, 1.5, 4.0
 _CHANCE = 1e-4
 #: What is left of a score where there is next to no noise, as a mean square.
 _RESIDUAL = 1e-3
-#: How far fewer events than expected may be left out, in standard deviations.
-_SURPRISE = 2.33
+#: How far fewer events than expected may be left out, in standard deviations: where it is not
+#: clear that some are expected there, and where it is, by so many standard deviations of noise.
+_SURPRISE, _SURPRISE_OF_MANY, _MANY = 2.33, 1.28, 4.0
 #: The order of the curve by which mean covariates of those with the event move in time.
 _CURVE = 3
 
@@ -61,6 +62,11 @@ class LeftOut(NamedTuple):
     events: float
     expected: float
     noise: float  # standard deviation of each
+
+    @property
+    def many(self) -> bool:
+        """Whether it is clear of the noise that the model expects events there."""
+        return self.expected > _MANY * self.noise
 
     @property
     def surprise(self) -> float:
@@ -206,13 +212,15 @@ class PrivateAscent:
             faults.append("the last score is too far from zero")
         events, expected = (weights @ np.array(self._left_out)).tolist()
         left_out = LeftOut(events, expected, noise / (LEFT_OUT * self._reach))
-        if left_out.surprise < -_SURPRISE:
+        if left_out.surprise < -(_SURPRISE_OF_MANY if left_out.many else _SURPRISE):
             faults.append("the model does not hold for patients whose covariates lie far out")
+        # What is noise and nothing else may lie anywhere: then no farther than steps led.
+        end = self._here if faults else together
         return PrivateSolution(
             self._setting,
             self._metric,
-            together[:pieces],
-            together[pieces:],
+            end[:pieces],
+            end[pieces:],
             self._covariance(noise),
             noise,
             math.sqrt(1.0 + noise**2 * float(np.mean(1.0 / self._values))),

@@ -161,7 +161,7 @@ def score_rows(
     `MOST_LEFT_OUT` at most.
     """
     alpha, beta = point
-    rules = _Rules(alpha, metric, reach)
+    rules = _Rules(alpha, np.exp(np.minimum(alpha, _HIGHEST)), metric, reach)
     y = turn(covariates, metric.whitening)
     predictor = linear_predictor(covariates, beta)
     rows = np.empty((len(y), alpha.size + beta.size + 2))
@@ -196,7 +196,7 @@ def information_rows(
     `information_bound`.
     """
     alpha, beta = point
-    rules = _Rules(alpha, metric, reach)
+    rules = _Rules(alpha, np.exp(np.minimum(alpha, _HIGHEST)), metric, reach)
     y, means = turn(covariates, metric.whitening), metric.whitened_means
     with np.errstate(over="ignore", invalid="ignore"):
         gone, squares = rules.compensator(y, linear_predictor(covariates, beta), placed)
@@ -219,16 +219,15 @@ def information_bound(cap: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Rules:
-    """Weight and watch, of patients with whitened covariates y: event less compensator."""
+    """Weight and watch, of patients with whitened covariates y: event less compensator.
+
+    `hazard` is exp(α): in each piece, of a patient at covariates of zero.
+    """
 
     alpha: FloatArray
+    hazard: FloatArray
     metric: ScoreMetric
     reach: float
-
-    @property
-    def hazard(self) -> FloatArray:
-        """In each piece, of a patient at covariates of zero."""
-        return np.exp(np.minimum(self.alpha, _HIGHEST))
 
     def certainly_free(
         self, y: FloatArray, predictor: FloatArray, placed: TimeAtRisk
@@ -296,7 +295,8 @@ class _Rules:
         left = self._left(own, along, rate, square, lived)
         ended: IntArray = np.cumsum(left < lived, axis=1)
         # The whole of the pieces before the end of the watch, and what is left in that one.
-        gone = rate * np.where(ended == 0, lived, np.where(_first(ended), left, 0.0))
+        last = (ended > 0) & (np.cumsum(ended > 0, axis=1) == 1)
+        gone = rate * np.where(ended == 0, lived, np.where(last, left, 0.0))
         return _Watched(gone, hazard, lived, weight, square, ended[:, -1] == 0)
 
     def _left(
@@ -348,11 +348,6 @@ def score_bound(reach: float) -> float:
 def _before(sums: FloatArray) -> FloatArray:
     """In each piece the sum over those before it."""
     return np.cumsum(sums, axis=1) - sums
-
-
-def _first(ended: IntArray) -> BoolArray:
-    """The piece in which the count becomes one."""
-    return np.asarray((ended > 0) & (np.cumsum(ended > 0, axis=1) == 1))
 
 
 def _lived(placed: TimeAtRisk, pieces: int) -> FloatArray:
