@@ -85,7 +85,11 @@ def test_from_kits_to_a_report_by_the_commands_alone(tmp_path: Path) -> None:
         assert "Round 1, covariate sums" in run.printed()
         assert "A, B, C, D answered" in run.printed()
         assert (federation.folder / "plain-run" / "report.html").exists()
-        assert plain.result("plain-run") == plain.fitted("plain-fit")
+        found, expected = plain.result("plain-run"), plain.fitted("plain-fit")
+        (warning,) = found.pop("warnings")
+        assert warning["name"] == "ExactSumsWarning"  # in one process there is nobody to warn
+        assert not expected.pop("warnings")
+        assert found == expected
         assert "covariate sums" in federation.command("center", "log", "--folder", "center-C")
 
         # Ctrl-C ends a center with all of its processes; then once more, with limits.
@@ -169,7 +173,7 @@ def test_a_patient_s_value_in_an_exception_reaches_nothing_of_the_coordinator(
         drilled.start_center("A")
         drilled.make_whole()
         drilled.wait_for_centers()
-        study = drilled.study("planted", attendance="needed = 1\ntimeout = 20", **EXACT)
+        study = drilled.study("planted", attendance="needed = 2\ntimeout = 20", **EXACT)
         run = study.run("planted-run")
         study.approve_everywhere()
         assert run.ended() == 2

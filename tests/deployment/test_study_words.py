@@ -58,6 +58,8 @@ def test_all_that_is_approved_is_shown(home: CenterFolder) -> None:
         "hospitals are seen.",
         f"This study spends: epsilon 4, delta 1e-05, {agreed.sums} noised sums. An epsilon "
         "this large promises little.",
+        "Against all other hospitals together, who know the noise that they added: epsilon "
+        f"{agreed.against_centers:.4g}.",
         "Spent before on these patients: epsilon 0, delta 0.",
         "Earlier studies on these patients: none.",
         "It may ask, and nothing else is answered:",

@@ -42,3 +42,14 @@ def test_other_noise_is_another_question(name: str) -> None:
     same = replace(query, release=replace(query.release))
     other = replace(query, release=replace(query.release, noise_multiplier=77.0))
     assert query.digest == same.digest != other.digest
+
+
+@every_sum
+def test_whatever_bound_is_asked_for_no_patient_adds_more(name: str) -> None:
+    """A coordinator that cheats may name one that is too small; noise is chosen by it."""
+    query = replace(SUMS[name], release=replace(SUMS[name].release, sensitivity=1e-3))
+    for patient in range(COHORT.patients):
+        own = query.summed(COHORT, np.array([patient]))
+        # Each number is rounded to the grid, which the noise allows for.
+        rounding = query.release.resolution * np.sqrt(query.size) / 2.0
+        assert np.linalg.norm(own) <= 1e-3 + rounding

@@ -378,6 +378,20 @@ def test_kinds_together_cost_no_more_than_was_agreed_on() -> None:
         reply(also, question(9, GaussianRelease(WHOLE, 1.0)))
 
 
+def test_where_sums_were_agreed_on_delta_is_spent_once_and_noise_divided_as_agreed() -> None:
+    """By other names for the same noise a coordinator could spend delta once for each."""
+    with_less = [replace(KINDS[0], noise_multiplier=1e3, whole=each) for each in (10.0, 20.0)]
+    more_parts = replace(KINDS[0], fewest_centers=4)
+    for other in (*with_less, more_parts):
+        agreed = NoisedReplies("study", DELTA, most=100.0, sums=4, parts=3)
+        reply(agreed, question(0, KINDS[0]))
+        with pytest.raises(BudgetError, match=r"its noise covers"):
+            reply(agreed, question(1, other))
+    alone = NoisedReplies("study", DELTA, most=100.0, sums=4, parts=3)
+    with pytest.raises(BudgetError, match=r"its noise covers"):
+        reply(alone, question(0, more_parts))
+
+
 def test_two_studies_of_several_kinds_are_agreed_on_apart() -> None:
     """Each kind is no payment of its own, but each study of kinds is one."""
     noise = NoisedReplies("study", DELTA)

@@ -69,6 +69,7 @@ def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InP
             name=study.name,
             most=agreed.epsilon,
             sums=agreed.sums,
+            parts=agreed.parts,
         )
         centers.append(replace(center, noise=noise))
     if faults:

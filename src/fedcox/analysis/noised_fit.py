@@ -155,20 +155,27 @@ def planned(study: Study, centers: int) -> PrivateNewton:
 
 
 class Spending(NamedTuple):
-    """What a study under noise takes from every hospital's budget, for how many sums."""
+    """What a study under noise takes from every hospital's budget, for how many sums.
+
+    Under masks the noise of each is divided into so many `parts`; `against_centers` is the
+    epsilon against all other hospitals together.
+    """
 
     epsilon: float
     delta: float
     sums: int
+    parts: int
+    against_centers: float
 
 
 def spending(study: Study, centers: int) -> Spending:
     """Of a study under noise with so many centers."""
     noise, solver = noise_of(study), planned(study, centers)
-    epsilon = noise.epsilon
+    epsilon, release = noise.epsilon, solver.release(1.0, 1.0)
     if epsilon is None:
-        epsilon = epsilon_of(solver.release(1.0, 1.0), noise.delta)
-    return Spending(epsilon, noise.delta, solver.releases)
+        epsilon = epsilon_of(release, noise.delta)
+    against = epsilon_against_other_centers(release, noise.delta)
+    return Spending(epsilon, noise.delta, solver.releases, release.parts, against)
 
 
 def _of_price(solver: PrivateNewton, noise: Noise) -> PrivateNewton:

@@ -268,6 +268,7 @@ class HospitalDesk:
             name=study.name,
             most=agreed.epsilon,
             sums=agreed.sums,
+            parts=agreed.parts,
         )
 
     def _check_budget(self, budget: Budget, agreed: Spending) -> None:

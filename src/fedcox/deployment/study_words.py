@@ -149,6 +149,11 @@ def _protection(study: Study, centers: int) -> Iterator[str]:
         f"This study spends: epsilon {agreed.epsilon:.4g}, delta {agreed.delta:g}{sums}."
         f"{weak and f' {weak}'}"
     )
+    if masked:
+        yield (
+            "Against all other hospitals together, who know the noise that they added: epsilon "
+            f"{agreed.against_centers:.4g}."
+        )
 
 
 def _account(study: Study, centers: int, home: CenterFolder) -> Iterator[str]:

@@ -33,9 +33,9 @@ class NoisedReplies:
     for together (`GaussianRelease.whole`) are paid for at once. Without a budget nothing is
     kept, as in a simulation. `randomness` is the operating system's, unless a simulation is to
     be repeated. With a `memory` a restarted center goes on with what it paid for. `most` is the
-    epsilon that was agreed on for the study, and `sums` how many noised sums: whoever asks, all
-    kinds of replies together cost and are no more, also where the budget would cover it. The
-    budget knows the study by its `name`, too.
+    epsilon that was agreed on for the study, `sums` how many noised sums, and `parts` into how
+    many parts their noise is divided: whoever asks, all kinds of replies together cost and are
+    no more, also where the budget would cover it. The budget has the study's `name`, too.
     """
 
     def __init__(
@@ -49,9 +49,10 @@ class NoisedReplies:
         name: str = "",
         most: float = math.inf,
         sums: int | None = None,
+        parts: int | None = None,
     ) -> None:
         self._study, self._delta, self._budget = study, delta, budget
-        self._name, self._most, self._sums = name, most, sums
+        self._name, self._most, self._sums, self._parts = name, most, sums, parts
         self._randomness = SystemRandomness() if randomness is None else randomness
         self._memory = memory
         self._noised = Noised() if memory is None else memory.now.noised
@@ -136,7 +137,9 @@ class NoisedReplies:
         kinds = {*self._noised.rights, release}
         together = [kind for kind in kinds if kind.account == release.account]
         sums = sum(kind.releases for kind in together)
-        beyond = self._sums is not None and sums > self._sums
+        # What was agreed on is one account: its delta is paid once, too.
+        beyond = self._sums is not None and (sums > self._sums or len(together) < len(kinds))
+        beyond |= self._parts is not None and release.parts > self._parts
         if beyond or math.fsum(kind.share for kind in together) > 1.0 + SHARES_ROUNDING:
             raise BudgetError(
                 "This study asks for more noised sums than its noise covers.",

@@ -92,6 +92,8 @@ class NoisedLifeTable(AbstractBoundedSum):
         return 2 * (self.cells.intervals + 1)
 
     def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        if self.release.sensitivity < 1.0:  # whoever asks so: rows are cut at it
+            return super().summed(cohort, patients)
         return np.bincount(self._places(cohort, patients), minlength=self.size).astype(float)
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
