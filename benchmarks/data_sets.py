@@ -57,6 +57,19 @@ def _r_survival(name: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(run_r(script)))
 
 
+def _r_kmsurv(name: str) -> pd.DataFrame:
+    script = f"library(KMsurv); data({name}); write.csv({name}, row.names = FALSE)"
+    return pd.read_csv(io.StringIO(run_r(script)))
+
+
+def _first_exacerbations(name: str) -> pd.DataFrame:
+    """Each patient once, until the first exacerbation or the end of follow-up."""
+    rows = _r_survival(name).drop_duplicates("id")
+    days = pd.to_datetime(rows["end.dt"]) - pd.to_datetime(rows["entry.dt"])
+    event = rows["ivstart"].notna()
+    return rows.assign(event=event.astype(int), time=rows["ivstart"].where(event, days.dt.days))
+
+
 def run_r(script: str, *arguments: str) -> str:
     """Run a script of R's and return what it printed."""
     if shutil.which("Rscript") is None:
@@ -179,6 +192,20 @@ _DECLARED = (
         categories="rx differ extent",
         event="status",
         rows="etype == 2",  # death; the other rows are of recurrence
+    ),
+    DataSet(
+        "rhDNase",
+        _first_exacerbations,
+        numbers="trt fev",
+    ),
+    DataSet(
+        "bone marrow",
+        _r_kmsurv,
+        table="bmt",
+        numbers="z1 z2 z3 z4 z5 z6",
+        categories="group",
+        time="t1",
+        event="d1",
     ),
     DataSet(
         "rossi",
