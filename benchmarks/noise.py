@@ -180,8 +180,8 @@ _LARGEST = {
     (150_000, 1.0): 1.12,
 }
 _COVERED, _BIAS = (0.93, 0.97), 0.1
-#: Where noise is larger than the sampling error, so many times as many studies: of the usual
-#: number chance alone would move the mean of a coefficient by more than half of the bias allowed.
+#: Where noise is larger than the sampling error, so many times as many studies: else chance
+#: alone moves the mean of a coefficient by more than half of the bias allowed.
 _MORE = {(15_000, 1.0): 3}
 #: Root mean square error of a coefficient on the published simulation.
 _ERROR = {1.0: 0.07, 3.0: 0.05, 8.0: 0.045}

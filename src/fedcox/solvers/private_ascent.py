@@ -52,6 +52,8 @@ _RESIDUAL = 1e-3
 #: How far fewer events than expected may be left out, in standard deviations: where it is not
 #: clear that some are expected there, and where it is, by so many standard deviations of noise.
 _SURPRISE, _SURPRISE_OF_MANY, _MANY = 2.33, 1.28, 4.0
+#: How much of the information the means of the pieces usually move by.
+_USUAL_MOVE = 0.1
 #: The order of the curve by which mean covariates of those with the event move in time.
 _CURVE = 3
 
@@ -167,7 +169,8 @@ class PrivateAscent:
         covariance of the score in the pieces with that of the coefficients.
         """
         metric, events = self._metric, self._metric.events
-        moved = smooth(across / events[:, None], events, noise * np.eye(across.shape[1]))
+        usual = _USUAL_MOVE / float(events.sum())
+        moved = smooth(across / events[:, None], events, noise * np.eye(across.shape[1]), usual)
         root = np.sqrt(events)[:, None] * moved
         for score in self._scores:
             score[events.size :] -= score[: events.size] @ root
@@ -249,11 +252,14 @@ class PrivateAscent:
         return max(_LARGE, by_chance) * self._due
 
 
-def smooth(means: FloatArray, events: FloatArray, noise: FloatArray) -> FloatArray:
+def smooth(
+    means: FloatArray, events: FloatArray, noise: FloatArray, usual: float = math.inf
+) -> FloatArray:
     """Means of the pieces, (pieces, columns), as a curve through them.
 
     It is made of polynomials in the order of the events. What noise alone would make of each
-    is taken off. `noise` times its transpose is the covariance of the noise of a sum.
+    is taken off, and more where noise is large beside what is `usual`, as a square. `noise`
+    times its transpose is the covariance of the noise of a sum.
     """
     total = float(events.sum())
     heights = (2.0 * np.cumsum(events) - events) / total - 1.0
@@ -265,6 +271,7 @@ def smooth(means: FloatArray, events: FloatArray, noise: FloatArray) -> FloatArr
     spread = (shapes**2 / (events * total)[:, None]).sum(axis=0) * float((noise**2).sum())
     length = (parts**2).sum(axis=1)
     kept = np.where(length > 2.0 * spread, 1.0 - spread / np.maximum(length, 1e-300), 0.0)
+    kept = np.minimum(kept, 1.0 / (1.0 + spread / usual))
     return np.asarray((shapes @ (kept[:, None] * parts)) / root[:, None])
 
 
