@@ -25,7 +25,7 @@ MINUTE = 60.0
 #: How far the usual noise, a third of a standard error, may move a coefficient.
 FAR = 2.0
 #: What one study may spend, and not a second one.
-ROOM, DELTA = 30.0, 1.5e-5
+ROOM, DELTA = 50.0, 1.5e-5
 POLICY = """epsilon = {epsilon}
 delta = {delta}
 """

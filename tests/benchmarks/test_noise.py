@@ -16,6 +16,7 @@ from benchmarks.noise import (
     Case,
     Real,
     cases_table,
+    studies_of,
     summarised,
     without_tail,
 )
@@ -25,31 +26,36 @@ pd = pytest.importorskip("pandas")
 STORED = [
     Case(**row) for row in json.loads((RESULTS / "noise.json").read_text(encoding="utf-8"))
 ]
-#: With so few events beside the noise there is more bias than asked for; the documents say so.
-KNOWN = {("registry", 15_000, 1.0), ("correlated", 15_000, 1.0)}
+REAL = [
+    Real(**row) for row in json.loads((RESULTS / "noise_real.json").read_text(encoding="utf-8"))
+]
+#: So few events that standard errors are 8 to 9 % larger, where 5 was asked for; the documents
+#: say so.
+LARGER = {"lung", "veteran"}
 
 
-def test_the_stored_run_has_every_case_with_four_hundred_studies() -> None:
-    assert [(case.design, case.patients, case.epsilon) for case in STORED] == list(CASES)
-    assert {case.studies for case in STORED} == {400}
+def test_the_stored_run_has_every_case_with_four_hundred_studies_or_more() -> None:
+    assert [_place(case) for case in STORED] == list(CASES)
+    assert all(case.studies == studies_of(_place(case), 400) for case in STORED)
 
 
-def test_next_to_every_study_of_the_stored_run_has_intervals() -> None:
-    assert max(case.without_intervals for case in STORED) <= 4
+def test_nearly_every_study_of_the_stored_run_has_intervals() -> None:
+    assert max(case.without_intervals / case.studies for case in STORED) <= 0.03
+
+
+@pytest.mark.parametrize("found", REAL, ids=lambda found: found.data)
+def test_on_real_data_noise_moves_no_more_than_its_price_or_there_are_no_intervals(
+    found: Real,
+) -> None:
+    assert found.draws == 100
+    assert found.short == (["standard error"] if found.data in LARGER else [])
+    assert not found.error_ratio > 1.1
 
 
 @pytest.mark.parametrize("case", STORED, ids=lambda case: "-".join(map(str, _place(case))))
 def test_the_stored_run_covers_and_its_errors_are_as_promised(case: Case) -> None:
     assert 0.93 <= case.coverage <= 0.97
-    assert set(case.short) <= ({"bias"} if _place(case) in KNOWN else set())
-
-
-@pytest.mark.parametrize("place", sorted(KNOWN))
-def test_where_bias_is_known_it_is_small_beside_the_standard_error(
-    place: tuple[str, int, float],
-) -> None:
-    (case,) = (each for each in STORED if _place(each) == place)
-    assert 0.1 < case.bias < 0.25
+    assert not case.short
 
 
 def test_a_larger_epsilon_costs_less() -> None:
