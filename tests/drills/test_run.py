@@ -16,7 +16,7 @@ from drills.run import main
 HOME = Path(drills.__file__).parent
 
 
-def test_the_stored_runs_are_of_every_drill_and_each_held_in_the_last() -> None:
+def test_the_stored_run_is_of_every_drill_and_each_held() -> None:
     told = (HOME / "results" / "drills.txt").read_text()
     assert "FAILED" not in told
     for drill in DRILLS:
