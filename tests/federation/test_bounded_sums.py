@@ -45,6 +45,19 @@ def test_other_noise_is_another_question(name: str) -> None:
 
 
 @every_sum
+@pytest.mark.parametrize("sensitivity", [1.5, 3e5, 2.0**60])
+def test_whatever_bound_is_asked_for_any_patients_get_a_reply(
+    name: str, sensitivity: float
+) -> None:
+    """Else whether there is one would tell how many patients there are, without noise."""
+    query = replace(SUMS[name], release=replace(SUMS[name].release, sensitivity=sensitivity))
+    for patients in range(COHORT.patients):
+        total = query.summed(COHORT, np.arange(patients))
+        units = total / query.release.resolution
+        assert (units == np.rint(units)).all()
+
+
+@every_sum
 def test_whatever_bound_is_asked_for_no_patient_adds_more(name: str) -> None:
     """A coordinator that cheats may name one that is too small; noise is chosen by it."""
     query = replace(SUMS[name], release=replace(SUMS[name].release, sensitivity=1e-3))

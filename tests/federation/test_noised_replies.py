@@ -25,7 +25,7 @@ from fedcox.federation.queries.bounded_sums import NoisedMoments
 from fedcox.privacy.budget import Budget
 from fedcox.privacy.release import GaussianRelease
 from fedcox.privacy.study_memory import StudyMemory
-from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
 from tests.privacy.test_study_memory import PowerCut
 
@@ -224,6 +224,26 @@ def test_power_lost_at_any_moment_pays_once_and_counts_what_left(
 
 def used_by(noise: NoisedReplies) -> int:
     return sum(right.used for right in noise._noised.rights.values())
+
+
+def test_an_error_is_counted_as_a_reply(tmp_path: Path) -> None:
+    """Whether one comes may depend on the patients, and is seen by whoever asks."""
+
+    class Failing(NoisedMoments):
+        def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+            raise FloatingPointError("these patients and no others")
+
+    scaling = Scaling(np.arange(2), np.zeros(2), np.ones(2))
+    failing = Failing(scaling, np.ones(2, dtype=np.bool_), RELEASE)
+    with restarted(tmp_path) as noise, pytest.raises(FloatingPointError):
+        reply(noise, failing)
+    assert used(tmp_path) == 1
+
+
+def test_a_study_over_everybody_is_asked_about_no_sample() -> None:
+    agreed = NoisedReplies("study", DELTA, most=100.0, sums=4)
+    with pytest.raises(BudgetError, match=r"its noise covers"):
+        reply(agreed, question(0, replace(RELEASE, sampling_rate=0.5)))
 
 
 def test_half_a_line_in_the_budget_is_no_payment(

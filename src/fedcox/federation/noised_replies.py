@@ -88,11 +88,16 @@ class NoisedReplies:
                         "epsilon or more noise, and is a new study."
                     ],
                 )
-            summed = query.pack(query.private_answer(cohort, self._randomness))
-            reply = noised(summed, release, self._randomness, masked=masked)
-            # Counted and kept, both at once, before it leaves.
-            rights = {**self._noised.rights, release: Right(right.name, right.used + 1)}
-            self._keep(Noised(rights, LastReply(asked, reply)))
+            # Counted and kept, both at once, before it leaves; a reply that cannot be made is
+            # counted as well, since the error alone may tell of patients.
+            counted = {**self._noised.rights, release: Right(right.name, right.used + 1)}
+            try:
+                summed = query.pack(query.private_answer(cohort, self._randomness))
+                reply = noised(summed, release, self._randomness, masked=masked)
+            except Exception:
+                self._keep(Noised(counted, self._noised.last))
+                raise
+            self._keep(Noised(counted, LastReply(asked, reply)))
             return reply
 
     def repeats(self, query: AbstractQuery[Any], among: frozenset[str]) -> bool:
@@ -140,6 +145,7 @@ class NoisedReplies:
         # What was agreed on is one account: its delta is paid once, too.
         beyond = self._sums is not None and (sums > self._sums or len(together) < len(kinds))
         beyond |= self._parts is not None and release.parts > self._parts
+        beyond |= self._sums is not None and release.sampling_rate < 1.0
         if beyond or math.fsum(kind.share for kind in together) > 1.0 + SHARES_ROUNDING:
             raise BudgetError(
                 "This study asks for more noised sums than its noise covers.",

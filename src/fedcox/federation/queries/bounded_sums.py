@@ -92,8 +92,8 @@ class NoisedLifeTable(AbstractBoundedSum):
         return 2 * (self.cells.intervals + 1)
 
     def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
-        if self.release.sensitivity < 1.0:  # whoever asks so: rows are cut at it
-            return super().summed(cohort, patients)
+        if self.release.sensitivity < 1.0 or self.release.resolution > 1.0:
+            return super().summed(cohort, patients)  # whoever asks so: rows are cut, or rounded
         return np.bincount(self._places(cohort, patients), minlength=self.size).astype(float)
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
