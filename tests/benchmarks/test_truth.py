@@ -261,7 +261,7 @@ def test_the_stored_run_holds_every_limit_but_one_curve() -> None:
             assert each.coefficient is not None
             assert each.coefficient <= coefficient
             assert each.survival is not None
-            # With seven pieces for 81 events a curve is straighter between their edges than Cox's.
+            # Seven pieces for 81 events: a curve is straighter between their edges than Cox's.
             short = (each.data, setting) == ("bone marrow", SECURE_SUMS)
             assert (each.survival > survival) is short
     medians = {each.data: each.median for each in stored.comparisons_of(ONE_TABLE)}
