@@ -362,6 +362,35 @@ def test_without_the_model_far_out_there_are_no_intervals() -> None:
     assert not found.inferred
 
 
+@pytest.mark.parametrize("outcome", [0, 1])
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_a_level_without_events_or_with_events_at_once_has_no_interval(
+    outcome: int, share: float
+) -> None:
+    """Its effect has no end, or none that noise lets be told from it."""
+    rng = np.random.default_rng(5)
+    frames = {}
+    for name, frame in FRAMES.items():
+        level = rng.random(EACH) < share
+        time = frame["t"].where(~level | (outcome == 0), 1.0)
+        event = frame["e"].where(~level, outcome)
+        frames[name] = frame.assign(sex=np.where(level, "f", "m"), t=time, e=event)
+    study = Study(**tables(privacy=under(price=0.05, events=1400)))
+    with pytest.warns(NotConvergedWarning, match="The effect of sex_f may have no end"):
+        found = fit(study, seeded(study, frames))
+    assert not found.inferred
+
+
+def test_a_strong_level_of_which_few_have_the_event_has_its_interval() -> None:
+    rng = np.random.default_rng(6)
+    frames = {}
+    for name, frame in FRAMES.items():
+        saved = (frame["sex"] == "f") & (rng.random(EACH) < 0.8)
+        frames[name] = frame.assign(e=frame["e"].where(~saved, 0))
+    study = Study(**tables(privacy=under(price=0.05, events=1200)))
+    assert fit(study, seeded(study, frames)).inferred
+
+
 def test_many_events_left_out_are_a_notice() -> None:
     solution = SimpleNamespace(
         faults=(),

@@ -100,7 +100,7 @@ def fit_noised(
         concordance=None,
         convergence=(),
         notices=(
-            *_not_arrived(solution),
+            *_not_arrived(study, solution),
             *_left_out(solution),
             *large_delta(noise_of(study).delta, noise_of(study).patients),
             *lost_centers(
@@ -243,16 +243,18 @@ def _range(column: NumberColumn) -> tuple[float, float]:
     return column.minimum, column.maximum
 
 
-def _not_arrived(solution: PrivateSolution) -> list[Notice]:
+def _not_arrived(study: Study, solution: PrivateSolution) -> list[Notice]:
     if not solution.faults:
         return []
+    names = [study.schema.encoded_names[at] for at in np.flatnonzero(solution.separated)]
+    effects = f" The effect of {', '.join(names)} may have no end." if names else ""
     return [
         Notice(
             "NotConvergedWarning",
             "The fit did not arrive: "
             + "; ".join(solution.faults)
-            + ". So there are no intervals and no p-values, and ratios may be noise and "
-            "nothing else. Allow a larger epsilon, plan with more patients, or with fewer "
+            + f".{effects} So there are no intervals and no p-values, and ratios may be noise "
+            "and nothing else. Allow a larger epsilon, plan with more patients, or with fewer "
             "covariates, rare levels or pieces.",
         )
     ]

@@ -25,10 +25,10 @@ from fedcox.survival.bounded_shares import (
     score_bound,
     square_of,
 )
-from fedcox.survival.cohort import FloatArray
+from fedcox.survival.cohort import BoolArray, FloatArray
 
 if TYPE_CHECKING:
-    from fedcox.solvers.private_newton import PrivateNewton
+    from fedcox.solvers.private_newton import PrivateNewton, PublicScale
 
 #: How much an event may weigh, and until when a patient is watched, in standard deviations of
 #: a usual patient's score.
@@ -42,6 +42,10 @@ _OFF, _CURVED = 0.3, 0.1
 _LONGEST_STEP = 1.2
 #: The information counts as no smaller in any direction.
 _LEAST = 0.05
+#: No column moves farther than this from one end to the other, as a log hazard.
+_FARTHEST = 30.0
+#: The largest ratio of a level that is told from one without end.
+_LARGEST_RATIO = 50.0
 #: An answer needs: information beyond its own noise by this factor, less noise than so many
 #: sampling errors, a last score no larger than so many times what is due.
 CLEAR, NOISY, _LARGE = 2.0, 1.5, 4.0
@@ -97,15 +101,24 @@ class PrivateSolution:
     releases: int
     left_out: LeftOut
     faults: tuple[str, ...]
+    separated: BoolArray  # (columns,) whose effects have no end, as far as noise tells
 
 
 class PrivateAscent:
     """The scores so far, and where they point to."""
 
     def __init__(
-        self, setting: Setting, metric: ScoreMetric, alpha: FloatArray, solver: PrivateNewton
+        self,
+        setting: Setting,
+        metric: ScoreMetric,
+        alpha: FloatArray,
+        scale: PublicScale,
+        solver: PrivateNewton,
     ) -> None:
         self._setting, self._metric, self._solver = setting, metric, solver
+        #: From one end of each column to the other, as scaled; and which columns are levels.
+        self._widths = scale.widths / setting.scaling.spread
+        self._levels = ~scale.are_numbers
         self._events = float(metric.events.sum())
         self._reach = reach_of(metric.events.size, setting.columns, self._events)
         self._here = np.append(alpha, np.zeros(setting.columns))
@@ -116,6 +129,9 @@ class PrivateAscent:
         #: Of the information on the coefficients, in the metric.
         self._values, self._directions = np.ones(setting.columns), np.eye(setting.columns)
         self._clear = False
+        #: The same as it was told, of how much noise, and where.
+        self._information, self._information_noise = np.eye(setting.columns), 0.0
+        self._information_at = np.zeros(setting.columns)
         #: Of the place where the next score is asked; then what is due of that score.
         self._noise_here = self._due = 0.0
 
@@ -156,6 +172,8 @@ class PrivateAscent:
         across = sums[-self._metric.means.size :].reshape(self._metric.means.shape)
         across = self._moved(across / (ACROSS * cap), noise / (ACROSS * cap))
         square = square_of(sums[: -across.size]) - across.T @ across
+        self._information, self._information_noise = square, noise
+        self._information_at = self._here[self._setting.intervals :]
         values, self._directions = np.linalg.eigh(square)
         unsure = spread_of(noise, columns)
         self._clear = bool(values.min(initial=np.inf) > CLEAR * unsure)
@@ -213,6 +231,9 @@ class PrivateAscent:
             faults.append("the noise is larger than the sampling error")
         if self._last > self._largest:
             faults.append("the last score is too far from zero")
+        separated = self._separated(weights, together[pieces:])
+        if separated.any():
+            faults.append("at one end of a covariate there are events only, or hardly any")
         events, expected = (weights @ np.array(self._left_out)).tolist()
         left_out = LeftOut(events, expected, noise / (LEFT_OUT * self._reach))
         if left_out.surprise < -(_SURPRISE_OF_MANY if left_out.many else _SURPRISE):
@@ -231,7 +252,33 @@ class PrivateAscent:
             self._solver.releases,
             left_out,
             tuple(faults),
+            separated,
         )
+
+    def _separated(self, weights: FloatArray, beta: FloatArray) -> BoolArray:
+        """Columns at one end of which there are no events, or at the other events only.
+
+        The information v on the coefficient of a column from 0 to 1 whose one end is rare is
+        about the events to expect there, and the score u the events less these. As the
+        coefficient moves by d they become v·exp(±d). So every score tells v·exp(±d) ± u, the
+        events themselves. Elsewhere, as v·(exp(±d) ∓ d), that is never much less than v.
+        Noise lets some levels get by; their coefficients are far out.
+        """
+        pieces = self._setting.intervals
+        root = np.linalg.inv(self._metric.whitening) / self._widths[:, None]
+        usual = (root**2).sum(axis=1)  # information without effects
+        information = np.einsum("ij,jk,ik->i", root, self._information, root) / usual
+        scores = np.array([score[pieces:] for score in self._scores]) @ root.T / usual
+        points = np.array([point[pieces:] for point in self._points])
+        moved = np.clip((points - self._information_at) * self._widths, -_FARTHEST, _FARTHEST)
+        noise = np.linalg.norm(weights * self._noises) / np.sqrt(usual)
+        gone = self._levels & (np.abs(beta * self._widths) > math.log(_LARGEST_RATIO))
+        for end in (-1.0, 1.0):
+            share = np.exp(end * moved)
+            events = weights @ (information * share + end * scores)
+            unsure = np.hypot(noise, self._information_noise * (weights @ share))
+            gone |= events < np.maximum(_LEAST, CLEAR * unsure)
+        return gone
 
     def _covariance(self, noise: float) -> FloatArray:
         """Of β: that of the sample, and of noise of this size in the metric."""

@@ -93,6 +93,11 @@ class PublicScale:
     categories: int
 
     @property
+    def widths(self) -> FloatArray:
+        """From one end of each column to the other."""
+        return np.where(self.are_numbers, 2.0, 1.0) * self.scaling.spread
+
+    @property
     def moment_bound(self) -> float:
         return moment_bound(int(np.count_nonzero(self.are_numbers)), self.categories)
 
@@ -197,7 +202,7 @@ class PrivateNewton:
         setting = Setting(table.pieces, active, "include", Log(), scaling)
         metric = self._metric(federation, setting, table)
         alpha = np.log(table.events / table.at_risk)
-        ascent = PrivateAscent(setting, metric, alpha, self)
+        ascent = PrivateAscent(setting, metric, alpha, scale, self)
         for number, share in enumerate(self.scores):
             if number == _BEFORE:
                 ascent.ask_information(federation)
