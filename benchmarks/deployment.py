@@ -30,24 +30,24 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.analysis.fit import fit
-from fedcox.analysis.fitted import FittedStudy
-from fedcox.analysis.released import released
-from fedcox.analysis.simulation import clinical_study, write_simulation
-from fedcox.analysis.study import Study
 from fedcox.data.cohort_file import read_cohort
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.deployment import client, jobs, processes, server
 from fedcox.deployment.approval import Approvals
 from fedcox.deployment.center_folder import CenterFolder, join
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.followed_file import FollowedFile
 from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
 from fedcox.deployment.participants import Participants
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.run_start import begin, ended
 from fedcox.engines.in_process import InProcess
+from fedcox.files.followed import FollowedFile
 from fedcox.reports.run_folder import read_run
+from fedcox.study.fit import fit
+from fedcox.study.fitted import FittedStudy
+from fedcox.study.released import released
+from fedcox.study.simulation import clinical_study, write_simulation
+from fedcox.study.study import Study
 
 RESULT = Path("benchmarks/results/deployment.json")
 #: Seconds that something may take on a busy machine, and between two looks.

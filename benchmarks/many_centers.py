@@ -27,9 +27,9 @@ from benchmarks.patients import SEED, Patients, simulate
 from benchmarks.problems import FOLLOW_UP_DAYS
 from benchmarks.run import RESULTS
 from benchmarks.tables import Table
-from fedcox.analysis.atomic_file import write_atomically
-from fedcox.analysis.fit import estimate
-from fedcox.analysis.plan import Plan
+from fedcox.files.writing import write_atomically
+from fedcox.study.fit import estimate
+from fedcox.study.plan import Plan
 
 SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
 QUICK_SIZES = (10, 100)

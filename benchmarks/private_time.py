@@ -30,12 +30,12 @@ from benchmarks.deployment import (
     told_by,
     until,
 )
-from fedcox.analysis.simulation import clinical_study, write_simulation
-from fedcox.analysis.study import Study
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.deployment import jobs
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.reports.run_folder import read_run
+from fedcox.study.simulation import clinical_study, write_simulation
+from fedcox.study.study import Study
 
 RESULT = Path("benchmarks/results/private_time.json")
 #: A private fit may take so many times as long as a plain one.

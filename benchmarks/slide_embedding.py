@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedcox.errors import SlideError
+from fedcox.files.writing import whole_file
 from fedcox.slides.bag_file import BagFacts, write_bag
 from fedcox.slides.embedding import embed_slides, tiles_of
 from fedcox.slides.encoder import (
@@ -44,7 +45,6 @@ from fedcox.slides.readers import SlideTiles, TileReaders, UnreadableSlide
 from fedcox.slides.resnet import ResNet50, untrained_weights
 from fedcox.slides.simulated_tissue import draw_slide
 from fedcox.slides.step import StepProgress
-from fedcox.whole_file import whole_file
 
 RESULT = Path(__file__).parent / "results" / "slide_embedding.json"
 MPP = 0.5

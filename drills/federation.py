@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedcox.analysis import study as analysis
+import fedcox
 from fedcox.deployment import jobs, processes, server
 from fedcox.deployment.approval import Approvals
 from fedcox.deployment.center_folder import CenterFolder
@@ -272,7 +272,7 @@ class Federation:
             name: Identity.load(self.center(name) / "identity.pem").public.to_text()
             for name in NAMES
         }
-        plan = analysis.Study.read(study.file).between_hospitals(len(NAMES))
+        plan = fedcox.Study.read(study.file).between_hospitals(len(NAMES))
         return study_code(plan, NAMES, identities)
 
     @contextmanager

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import norm
 
-from fedcox.analysis.fitted import (
+from fedcox.federation.ledger import LedgerRow
+from fedcox.study.fitted import (
     NORMAL_975,
     BaselineInterval,
     CenterRow,
@@ -19,8 +20,7 @@ from fedcox.analysis.fitted import (
     Notice,
     RoundRow,
 )
-from fedcox.analysis.study import Study
-from fedcox.federation.ledger import LedgerRow
+from fedcox.study.study import Study
 from fedcox.survival.cohort import FloatArray
 
 LUNG = """\

@@ -21,9 +21,9 @@ def prepare_exact(
     problem: Problem, patients: Patients, *, every_event: bool = False, threads: int = 1
 ) -> Callable[[], Outcome]:
     """Fit the piecewise-exponential model, as the estimator does, on all patients."""
-    from fedcox.analysis.fit import estimate
-    from fedcox.analysis.plan import Plan
     from fedcox.solvers.newton import Newton
+    from fedcox.study.fit import estimate
+    from fedcox.study.plan import Plan
     from fedcox.survival.link import LINKS
     from fedcox.survival.threads import at_most
 
@@ -102,7 +102,7 @@ def prepare_centers(
 
 def prepare_cox(problem: Problem, patients: Patients) -> Callable[[], Outcome]:
     """Fit Cox's model on all patients in one center."""
-    from fedcox.analysis.cox import fit_cox
+    from fedcox.study.cox import fit_cox
 
     def run() -> Outcome:
         cohort = fedcox.Cohort(patients.covariates, patients.time, patients.event)

@@ -6,14 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedcox.analysis.estimator import DiscreteTimeCox, ProportionalHazards
-    from fedcox.analysis.fit import fit
-    from fedcox.analysis.fitted import FittedStudy
-    from fedcox.analysis.network_plan import NetworkPlan
-    from fedcox.analysis.network_training import train_network
-    from fedcox.analysis.study import Study
-    from fedcox.analysis.study_plan import StudyPlan, plan
-    from fedcox.analysis.trained_network import TrainedNetwork
     from fedcox.engines.in_process import InProcess
     from fedcox.errors import FedcoxError, FedcoxWarning
     from fedcox.models.architecture import (
@@ -25,6 +17,14 @@ if TYPE_CHECKING:
     from fedcox.solvers.network_adam import NetworkAdam
     from fedcox.solvers.network_averaging import NetworkAveraging
     from fedcox.solvers.private_network import PrivateNetwork
+    from fedcox.study.estimator import DiscreteTimeCox, ProportionalHazards
+    from fedcox.study.fit import fit
+    from fedcox.study.fitted import FittedStudy
+    from fedcox.study.network_plan import NetworkPlan
+    from fedcox.study.network_training import train_network
+    from fedcox.study.study import Study
+    from fedcox.study.study_plan import StudyPlan, plan
+    from fedcox.study.trained_network import TrainedNetwork
     from fedcox.survival.bags import Bags
     from fedcox.survival.cohort import Cohort
     from fedcox.survival.concordance import concordance_index
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 _HOME = {
     "Bags": "fedcox.survival.bags",
     "Cohort": "fedcox.survival.cohort",
-    "DiscreteTimeCox": "fedcox.analysis.estimator",
+    "DiscreteTimeCox": "fedcox.study.estimator",
     "FedcoxError": "fedcox.errors",
     "FedcoxWarning": "fedcox.errors",
-    "FittedStudy": "fedcox.analysis.fitted",
+    "FittedStudy": "fedcox.study.fitted",
     "InProcess": "fedcox.engines.in_process",
     "NetworkAdam": "fedcox.solvers.network_adam",
     "NetworkAveraging": "fedcox.solvers.network_averaging",
-    "NetworkPlan": "fedcox.analysis.network_plan",
+    "NetworkPlan": "fedcox.study.network_plan",
     "OwnModule": "fedcox.models.architecture",
     "Perceptron": "fedcox.models.architecture",
     "PrivateNetwork": "fedcox.solvers.private_network",
-    "ProportionalHazards": "fedcox.analysis.estimator",
-    "Study": "fedcox.analysis.study",
-    "StudyPlan": "fedcox.analysis.study_plan",
+    "ProportionalHazards": "fedcox.study.estimator",
+    "Study": "fedcox.study.study",
+    "StudyPlan": "fedcox.study.study_plan",
     "TileScorer": "fedcox.models.architecture",
     "TileScorerWithTable": "fedcox.models.architecture",
     "TimeGrid": "fedcox.survival.time_grid",
-    "TrainedNetwork": "fedcox.analysis.trained_network",
+    "TrainedNetwork": "fedcox.study.trained_network",
     "concordance_index": "fedcox.survival.concordance",
-    "fit": "fedcox.analysis.fit",
-    "plan": "fedcox.analysis.study_plan",
-    "train_network": "fedcox.analysis.network_training",
+    "fit": "fedcox.study.fit",
+    "plan": "fedcox.study.study_plan",
+    "train_network": "fedcox.study.network_training",
 }
 
 __all__ = [

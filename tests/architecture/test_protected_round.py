@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 import fedcox
-from fedcox.analysis.noised_fit import fit_noised, noised
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.federation.queries.bounded_sums import NoisedScoreAt
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.policy import Policy
+from fedcox.study.noised_fit import fit_noised, noised
+from fedcox.study.study import Study
 
 SOURCE = Path(fedcox.__file__).parent
 LIMIT = 120

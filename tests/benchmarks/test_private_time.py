@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("nvflare")
 from benchmarks.private_time import Measured, StudyTime, named
-from fedcox.analysis.study_tables import Noise
+from fedcox.study.study_tables import Noise
 
 PLAIN = StudyTime(False, 8, 9, 6.0, 1.0, True)
 PRIVATE = StudyTime(True, 11, 26, 6.0, 2.0, True)

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedcox.analysis.fit import fit
-from fedcox.analysis.fitted import FittedStudy
-from fedcox.analysis.released import released
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import OutputError
 from fedcox.reports.run_folder import FILES, write_run
+from fedcox.study.fit import fit
+from fedcox.study.fitted import FittedStudy
+from fedcox.study.released import released
+from fedcox.study.study import Study
 from tests.cli.conftest import STUDY, Files, Run, invented
 
 #: Section 3 of the design: whoever reads fit.json may count on these.

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedcox.analysis.study import Study
 from fedcox.data.encoding import cohorts_by_center
 from fedcox.data.schema import CohortSchema
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError, FedcoxWarning, MissingCenterWarning
+from fedcox.study.study import Study
 from tests.cli.conftest import STUDY, Files, Run, invented
 
 DROP = STUDY + '[model]\nmissing = "drop"\n'

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fedcox.analysis.study_plan import plan
 from fedcox.reports.plan_page import plan_html
-from tests.analysis.test_study_plan import study
+from fedcox.study.study_plan import plan
 from tests.cli.conftest import Run
 from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+from tests.study.test_study_plan import study
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedcox.analysis.fitted import FittedStudy
+from fedcox.study.fitted import FittedStudy
 from tests.cli.conftest import STUDY, Files, Run, invented
 
 

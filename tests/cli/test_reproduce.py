@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fedcox.evaluation.appendix_a as appendix_a
-import fedcox.evaluation.paper_synthetic as paper_synthetic
-import fedcox.evaluation.paper_tcga as paper_tcga
+import fedcox.paper.appendix_a as appendix_a
+import fedcox.paper.synthetic as paper_synthetic
+import fedcox.paper.tcga as paper_tcga
 from fedcox.data.synthetic import CensoringBound
 from fedcox.evaluation.problem import PaperPatients
-from fedcox.evaluation.reproduction import Reproduction
 from fedcox.evaluation.scheme import Recipe
+from fedcox.paper.reproduction import Reproduction
 from tests.cli.conftest import Once, Run
 from tests.data.tcga import made_up
 
@@ -100,7 +100,7 @@ def test_overwrite_begins_again_and_spares_what_is_not_ours(
 def test_the_small_studies_write_numbers_and_a_page(
     fedcox: Run, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The numbers of Appendix A are those of tests/evaluation/test_appendix_a.py.
+    # The numbers of Appendix A are those of tests/paper/test_appendix_a.py.
     fits = np.linspace((1.2, 0.9), (1.0, 0.1), len(appendix_a.FITS))
     monkeypatch.setattr(appendix_a, "distances", lambda cohort: fits)
     ended = fedcox("reproduce", name, "--quick", "--out", tmp_path / "run")

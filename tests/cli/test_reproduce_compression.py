@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import fedcox.evaluation.paper_compression as paper_compression
-from fedcox.evaluation.paper_compression import CompressionStudy, Sizes
+import fedcox.paper.compression as paper_compression
+from fedcox.paper.compression import CompressionStudy, Sizes
 from tests.cli.conftest import Run
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import fedcox.evaluation.paper_privacy as paper_privacy
+import fedcox.paper.privacy as paper_privacy
 from tests.cli.conftest import Run
-from tests.evaluation.test_paper_privacy import example
+from tests.paper.test_privacy import example
 
 
 def test_it_writes_numbers_and_a_page(

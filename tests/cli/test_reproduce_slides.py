@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fedcox.evaluation.paper_slides as paper_slides
-import fedcox.evaluation.slide_embedding as slide_embedding
-from fedcox.evaluation.paper_slides import SimulatedSizes
+import fedcox.paper.slide_embedding as slide_embedding
+import fedcox.paper.slides as paper_slides
+from fedcox.paper.slides import SimulatedSizes
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Ready, Tiles
 from tests.cli.conftest import Run
 

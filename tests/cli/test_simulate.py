@@ -6,11 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedcox.analysis import simulation
-from fedcox.analysis.study import Study
 from fedcox.cli.simulate import Bound, Split, simulate
 from fedcox.data.cohort_file import read_cohort
 from fedcox.errors import InputError, OutputError
+from fedcox.study import simulation
+from fedcox.study.study import Study
 
 
 def test_a_simulation_is_a_study_with_its_files(

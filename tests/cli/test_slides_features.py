@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fedcox.analysis.slide_model import SlideModel
 from fedcox.slides.bag_file import read_bag, write_bag
 from fedcox.slides.bag_reader import open_bag
+from fedcox.slides.model import SlideModel
 from fedcox.slides.opened_bag import OpenedBag
 from tests.cli.conftest import Run
 from tests.feature_folder import FeatureFolder, feature_folder

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import fedcox.memory as memory
+import fedcox.files.reading as memory
 from fedcox.data.cohort_file import read_cohort, read_table
 from fedcox.errors import CohortError
 from tests.data.tables import SCHEMA, table

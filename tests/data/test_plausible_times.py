@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcox.analysis.study import Study
 from fedcox.data.cohort_file import read_cohort
 from fedcox.data.encoding import LoadedCohort, cohort_from_frame, cohorts_by_center
 from fedcox.data.plausible_times import in_a_year
 from fedcox.data.schema import CohortSchema, NumberColumn
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError, DoubtfulTimesWarning
+from fedcox.study.study import Study
 
 SCHEMA = CohortSchema(time="t", event="e", covariates=(NumberColumn("x"),))
 SPREADSHEET_ZERO = date(1899, 12, 30)

@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcox.analysis.simulation import clinical_study, write_simulation
-from fedcox.analysis.study import Study
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.deployment import client, jobs, processes, server
 from fedcox.deployment.approval import Approvals
@@ -27,6 +25,8 @@ from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.run_start import begin
 from fedcox.deployment.study_code import study_code
 from fedcox.privacy.identity import Identity
+from fedcox.study.simulation import clinical_study, write_simulation
+from fedcox.study.study import Study
 
 NAMES = ("A", "B", "C")
 #: Seconds that processes on a busy machine may take; nothing waits that long when all is well.

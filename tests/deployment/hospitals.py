@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.hospital_desk import CenterSettings, HospitalDesk
@@ -17,6 +16,7 @@ from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.study_code import study_code
 from fedcox.engines.nvflare.site import Site
 from fedcox.privacy.identity import Identity
+from fedcox.study.study import Study
 from tests.engines.nvflare.direct_line import DirectLine, Tamper
 
 CENTERS = ("Aachen", "Bern", "Cork")

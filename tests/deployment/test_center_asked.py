@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 pytest.importorskip("nvflare")
-from fedcox.analysis.simulation import clinical_study
 from fedcox.cli.center.start import _attend, _Watched
 from fedcox.deployment import client
 from fedcox.deployment.approval import Approvals, Request
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
+from fedcox.study.simulation import clinical_study
 
 _CODE = "f9d5-d56d"
 

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("nvflare")
 from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.followed_file import append_rows
 from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings, HospitalDesk
 from fedcox.engines.nvflare.site import Leaving
+from fedcox.files.followed import append_rows
 
 
 @pytest.fixture

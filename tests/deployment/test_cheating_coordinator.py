@@ -17,13 +17,13 @@ import pytest
 
 pytest.importorskip("nvflare")
 pytest.importorskip("dp_accounting")
-from fedcox.analysis.study import Study
 from fedcox.deployment import jobs
 from fedcox.deployment.approval import Request
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.study_words import request_lines
 from fedcox.errors import InputError
 from fedcox.privacy.budget import Budget, Payment
+from fedcox.study.study import Study
 from tests.deployment import coordinator_that_cheats as cheats
 from tests.deployment.conftest import (
     LiveFederation,

@@ -13,11 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.analysis.fit import fit
-from fedcox.analysis.fitted import Coefficient, FittedStudy
-from fedcox.analysis.released import released
-from fedcox.analysis.study import Study
-from fedcox.analysis.study_tables import Noise
 from fedcox.deployment.approval import Request
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.conduct import conduct
@@ -34,6 +29,11 @@ from fedcox.errors import InputError
 from fedcox.privacy.budget import Budget
 from fedcox.privacy.identity import Identity
 from fedcox.reports.run_folder import read_run
+from fedcox.study.fit import fit
+from fedcox.study.fitted import Coefficient, FittedStudy
+from fedcox.study.released import released
+from fedcox.study.study import Study
+from fedcox.study.study_tables import Noise
 from tests.deployment.hospitals import CENTERS, PLAIN, SECURE, STUDY, Hospitals, frames, study
 from tests.engines.nvflare.direct_line import DirectLine, Tamper
 from tests.engines.nvflare.wrong_answers import read_spoilt_ones_too
@@ -650,7 +650,7 @@ def test_no_more_epsilon_is_spent_than_the_approved_study_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("dp_accounting")
-    import fedcox.analysis.noised_fit as noised_fit
+    import fedcox.study.noised_fit as noised_fit
 
     policy = tmp_path / "policy.toml"
     policy.write_text("epsilon = 60\ndelta = 1e-3\n")

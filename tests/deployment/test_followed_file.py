@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedcox.deployment.followed_file import FollowedFile, append_rows
+from fedcox.files.followed import FollowedFile, append_rows
 
 
 def test_what_a_full_disk_left_of_a_line_harms_no_other(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fedcox.analysis.noised_fit import spending
 from fedcox.deployment.approval import Request
 from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.followed_file import append_rows
 from fedcox.deployment.hospital_desk import CenterSettings
 from fedcox.deployment.study_words import EXACT_SUMS, request_lines
+from fedcox.files.followed import append_rows
 from fedcox.privacy.budget import Budget
+from fedcox.study.noised_fit import spending
 from tests.deployment.hospitals import PLAIN, SECURE, STUDY, study
 
 WIPED = "\x1b[2J\x1b[1;1H"

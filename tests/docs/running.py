@@ -35,7 +35,7 @@ class Reader:
             if block.remark.startswith("terminal"):
                 continue  # tests/docs/test_two_terminals.py
             if block.remark.startswith("minutes"):
-                continue  # tests/evaluation/test_paper_slides.py runs the same steps
+                continue  # tests/paper/test_slides.py runs the same steps
             if block.language in ("console", "sh"):
                 self._type(block)
             elif block.language == "python":

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import typer
 
-from fedcox.analysis.fit import fit
-from fedcox.analysis.fit_file import fit_text
-from fedcox.analysis.simulation import clinical_study
-from fedcox.analysis.study import Study
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import LateEventsWarning
+from fedcox.study.fit import fit
+from fedcox.study.fit_file import fit_text
+from fedcox.study.simulation import clinical_study
+from fedcox.study.study import Study
 from tests.docs.commands_page import COMMANDS, PAGE, commands_page
 from tests.docs.pages import DOCS, ROOT, Page, all_pages, page
 from tests.docs.running import Reader

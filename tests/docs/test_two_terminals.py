@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 import typer
 
-from fedcox.analysis.fit import fit
-from fedcox.analysis.study import Study
 from fedcox.cli.main import app
 from fedcox.deployment import client, server
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
 from fedcox.engines.in_process import InProcess
+from fedcox.study.fit import fit
+from fedcox.study.study import Study
 from tests.deployment.conftest import free_port
 from tests.docs.pages import DOCS, ROOT, all_pages, page
 from tests.docs.two_terminals import Terminal

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from fedcox.analysis.fit import Estimate, estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines import checkpoint
 from fedcox.engines.checkpoint import Checkpointed
 from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
@@ -21,6 +19,8 @@ from fedcox.engines.masked import Masked
 from fedcox.errors import MessageError
 from fedcox.federation.query import AbstractQuery, Federation
 from fedcox.solvers.newton import Newton
+from fedcox.study.fit import Estimate, estimate
+from fedcox.study.plan import Plan
 from tests.engines.nvflare.direct_line import hub_over
 from tests.engines.nvflare.test_hub import SOLVERS, numbers, parts, plan, renumbered
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.analysis.fit import estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError
 from fedcox.federation.batch import PatientBatch
@@ -25,6 +23,8 @@ from fedcox.federation.query import AbstractQuery, Federation
 from fedcox.federation.setting import Setting
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.newton import Newton
+from fedcox.study.fit import estimate
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS

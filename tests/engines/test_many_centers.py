@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.analysis.fit import estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines import wards
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.center import Center
@@ -19,6 +17,8 @@ from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.policy import Policy
 from fedcox.solvers.newton import Newton
+from fedcox.study.fit import estimate
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LINKS
 from tests.problems import simulated, split

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.analysis.fit import estimate, fit
-from fedcox.analysis.plan import Plan
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import InProcessCarrier, Masked
 from fedcox.errors import LostCentersWarning, RefusedError, SecureSumError
@@ -24,6 +21,9 @@ from fedcox.privacy.gate import Gate
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.party import Party
 from fedcox.privacy.policy import Policy
+from fedcox.study.fit import estimate, fit
+from fedcox.study.plan import Plan
+from fedcox.study.study import Study
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.time_grid import TimeGrid
 

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("dp_accounting")
-from fedcox.analysis.noised_fit import planned, public_pieces
-from fedcox.analysis.study import Study
 from fedcox.engines.masked import Masked
 from fedcox.errors import SecureSumError
 from fedcox.federation.center import Center
@@ -17,6 +15,8 @@ from fedcox.federation.queries.bounded_sums import NoisedLifeTable
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.privacy.party import Party
+from fedcox.study.noised_fit import planned, public_pieces
+from fedcox.study.study import Study
 from fedcox.survival.time_grid import Pieces
 from tests.engines.test_masked import Failing, cohorts
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedcox.analysis.asked import NOISED
-from fedcox.analysis.fit import fit
-from fedcox.analysis.fitted import FittedStudy
-from fedcox.analysis.study import Study
 from fedcox.engines.masked import Masked
 from fedcox.engines.nvflare.carrier import SwitchboardCarrier
 from fedcox.engines.nvflare.hub import Hub
@@ -19,8 +15,12 @@ from fedcox.federation.masked_center import MaskedCenter
 from fedcox.federation.query import Federation
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.party import Party
-from tests.analysis.test_noised_fit import CENTERS, EACH, seeded, tables
+from fedcox.study.asked import NOISED
+from fedcox.study.fit import fit
+from fedcox.study.fitted import FittedStudy
+from fedcox.study.study import Study
 from tests.engines.nvflare.direct_line import DirectLine, OpenDesk, invite
+from tests.study.test_noised_fit import CENTERS, EACH, seeded, tables
 
 NOISE = {"epsilon": 12.0, "patients": CENTERS * EACH, "events": 1400}
 

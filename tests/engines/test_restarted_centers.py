@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.analysis.fit import estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import InProcessCarrier, Masked
 from fedcox.errors import BudgetError, RefusedError, SecureSumError
@@ -27,6 +25,8 @@ from fedcox.privacy.party import Party
 from fedcox.privacy.policy import Policy
 from fedcox.privacy.release import GaussianRelease
 from fedcox.privacy.study_memory import StudyMemory
+from fedcox.study.fit import estimate
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.scaling import Scaling
 from tests.engines.test_masked import cohorts, study

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from fedcox.analysis.study import Study
-from fedcox.analysis.study_tables import Grid
 from fedcox.evaluation.attacks.scene import Attack
 from fedcox.evaluation.attacks.suite import ATTACKS
 from fedcox.evaluation.audit import Audit, audit
 from fedcox.evaluation.protection import Protection, left_out, protected
 from fedcox.federation.center import Center
+from fedcox.study.study import Study
+from fedcox.study.study_tables import Grid
 from fedcox.survival.cohort import Cohort
 from tests.evaluation.attacks import few_values
 from tests.evaluation.attacks.invented_studies import heavy_tailed, sparse_tail

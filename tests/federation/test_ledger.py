@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedcox.analysis.fit import Estimate, estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.batch import PatientBatch
 from fedcox.federation.ledger import Ledger, LedgerRow
@@ -16,6 +14,8 @@ from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver
+from fedcox.study.fit import Estimate, estimate
+from fedcox.study.plan import Plan
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling

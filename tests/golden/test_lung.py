@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 from lifelines.datasets import load_lung
 
-from fedcox.analysis.fit import fit
-from fedcox.analysis.fitted import FittedStudy
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
+from fedcox.study.fit import fit
+from fedcox.study.fitted import FittedStudy
+from fedcox.study.study import Study
 from fedcox.survival.concordance import concordance_index
 
 GOLDEN = json.loads(Path(__file__).with_name("lung.json").read_text(encoding="utf-8"))

@@ -12,9 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcox.analysis.fit import Estimate, estimate, fit
-from fedcox.analysis.plan import Plan
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.batch import PatientBatch
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
@@ -31,6 +28,9 @@ from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver
+from fedcox.study.fit import Estimate, estimate, fit
+from fedcox.study.plan import Plan
+from fedcox.study.study import Study
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS

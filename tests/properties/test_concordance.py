@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from lifelines.utils import concordance_index as lifelines_index
 from sksurv.metrics import concordance_index_censored
 
-from fedcox.analysis.fit import fit
-from fedcox.analysis.fitted import FittedStudy
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
+from fedcox.study.fit import fit
+from fedcox.study.fitted import FittedStudy
+from fedcox.study.study import Study
 from fedcox.survival.cohort import Cohort, IntArray
 from fedcox.survival.concordance import Concordance, concordance_index
 from fedcox.survival.linear_predictor import linear_predictor

@@ -11,9 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcox.analysis.network_plan import NetworkPlan
-from fedcox.analysis.network_training import train_network
-from fedcox.analysis.trained_network import TrainedNetwork
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut
@@ -22,6 +19,9 @@ from fedcox.federation.queries.network_gradient import NetworkGradientAt
 from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import AbstractAdditiveQuery
 from fedcox.solvers.network_adam import NetworkAdam
+from fedcox.study.network_plan import NetworkPlan
+from fedcox.study.network_training import train_network
+from fedcox.study.trained_network import TrainedNetwork
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS

@@ -6,8 +6,8 @@ import math
 import re
 from dataclasses import replace
 
-from fedcox.analysis.fitted import RoundRow
 from fedcox.reports.convergence_figure import MOST_ROUNDS, convergence_figure
+from fedcox.study.fitted import RoundRow
 from tests import fitted_examples as examples
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcox.analysis.fitted import CenterRow, FittedStudy
 from fedcox.reports.center_choice import choose_centers
 from fedcox.reports.counts_figure import (
     MOST_COLUMNS,
@@ -18,6 +17,7 @@ from fedcox.reports.counts_figure import (
     joined_columns,
 )
 from fedcox.reports.study_report import report_html
+from fedcox.study.fitted import CenterRow, FittedStudy
 from tests import fitted_examples as examples
 
 

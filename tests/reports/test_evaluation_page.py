@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from fedcox.errors import OutputError
-from fedcox.evaluation.comparison import compare
-from fedcox.evaluation.reproduction import Claim
+from fedcox.evaluation.comparison import Claim, compare
 from fedcox.evaluation.result import Row
 from fedcox.reports.evaluation_lines import against
 from fedcox.reports.evaluation_page import (

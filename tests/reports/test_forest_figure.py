@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.forest_figure import ForestInterval, forest_figure
+from fedcox.study.fitted import FittedStudy
 from tests import fitted_examples as examples
 
 

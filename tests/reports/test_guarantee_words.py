@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from fedcox.analysis.fitted import Guarantee
 from fedcox.reports.guarantee_words import (
     Promise,
     against_centers,
@@ -21,6 +20,7 @@ from fedcox.reports.guarantee_words import (
     promises_in_short,
     right_guesses_text,
 )
+from fedcox.study.fitted import Guarantee
 
 
 def guarantee(epsilon: float, delta: float = 1e-5, *, masked: bool = True) -> Guarantee:

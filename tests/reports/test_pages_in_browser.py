@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from fedcox.analysis.study_plan import plan
-from fedcox.evaluation.reproduction import Claim
-from fedcox.reports.appendix_page import appendix_html
+from fedcox.evaluation.comparison import Claim
+from fedcox.paper.appendix_page import appendix_html
+from fedcox.paper.communication_page import communication_html
+from fedcox.paper.compression_page import compression_html
+from fedcox.paper.privacy_page import privacy_html
 from fedcox.reports.audit_page import audit_html
-from fedcox.reports.communication_page import communication_html
-from fedcox.reports.compression_page import compression_html
 from fedcox.reports.evaluation_page import evaluation_html
 from fedcox.reports.plan_page import plan_html
-from fedcox.reports.privacy_page import privacy_html
+from fedcox.study.study_plan import plan
 from tests import evaluation_examples as examples
-from tests.analysis.test_study_plan import study as planned_study
-from tests.evaluation.test_paper_privacy import example as privacy_example
+from tests.paper.test_compression_page import example as compression_example
+from tests.paper.test_privacy import example as privacy_example
 from tests.reports.browser import CHROMIUM, DESK, PHONE, brightness, browse, measure
 from tests.reports.test_audit_page import example as audit_example
-from tests.reports.test_compression_page import example as compression_example
+from tests.study.test_study_plan import study as planned_study
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 

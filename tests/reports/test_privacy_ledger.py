@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.errors import InputError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.reports.ledger_table import LedgerTable, ledger_table
 from fedcox.reports.privacy_ledger import Traffic, read_ledger, summarise, write_ledger
+from fedcox.study.fitted import FittedStudy
 from tests import fitted_examples as examples
 
 ROWS = (

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.study_report import report_html
+from fedcox.study.fitted import FittedStudy
 from tests import fitted_examples as examples
 from tests.reports.browser import CHROMIUM, DESK, brightness, browse, measure
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from fedcox.analysis.fitted import FittedStudy, Guarantee, Notice
-from fedcox.analysis.released import released
-from fedcox.analysis.study import Study
 from fedcox.errors import OutputError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.reports.guarantee_words import promises
 from fedcox.reports.protection_words import NO_COUNTS, SUMS_ONLY
 from fedcox.reports.study_report import report_html, write_report
+from fedcox.study.fitted import FittedStudy, Guarantee, Notice
+from fedcox.study.released import released
+from fedcox.study.study import Study
 from tests import fitted_examples as examples
 from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fedcox.analysis.asked import question_words
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.local_steps import LocalSteps
 from fedcox.federation.queries.recorded_unit import RecordedUnit
 from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
 from fedcox.privacy.policy import BY_NAME_ONLY, QUESTIONS
 from fedcox.reports.ledger_table import IN_PLAIN_WORDS, PATIENT_LEVEL, without_part
+from fedcox.study.asked import question_words
 from tests.engines.codec.examples import QUESTIONS as EXAMPLES
 
 #: Every kind of question that can be sent, but those of comparisons with Cox's model.

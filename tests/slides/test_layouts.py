@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-import fedcox.memory as memory
+import fedcox.files.reading as memory
 from fedcox.errors import SlideError
 from fedcox.slides.bag_file import BagFacts, write_bag
 from fedcox.slides.bag_reader import feature_path, open_bag

@@ -12,7 +12,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-import fedcox.memory as memory
+import fedcox.files.reading as memory
 from fedcox.errors import SlideError
 from fedcox.slides.pyramid_file import write_pyramid
 from fedcox.slides.slide import open_slide, tells_mpp

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcox.analysis.slide_cohorts import opened_bags
 from fedcox.slides.bag_file import read_bag, write_bag
+from fedcox.slides.cohorts import opened_bags
 from fedcox.slides.embedding import embed_slides
 from fedcox.slides.failures import read_failures
 from fedcox.slides.manifest import ManifestRow, SlideManifest

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from fedcox.errors import OutputError, SlideError
-from fedcox.slides.claim import claimed
+from fedcox.files.claim import claimed
+from fedcox.files.writing import whole_file
 from fedcox.slides.failures import read_failures, write_failures
 from fedcox.slides.step import (
     AbstractStep,
@@ -26,7 +27,6 @@ from fedcox.slides.step import (
     run_step,
     slide_file,
 )
-from fedcox.whole_file import whole_file
 from tests.slides.drawn import Row
 
 

@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from fedcox.analysis.agreement import Agreement, agree
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.batch import CellBatch
 from fedcox.federation.queries.derivatives import DerivativesAt
@@ -20,6 +18,8 @@ from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.sampling import CellSampler, PatientSampler
 from fedcox.solvers.solver import Problem, Step
+from fedcox.study.agreement import Agreement, agree
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS

@@ -7,9 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fedcox.analysis.cox import fit_cox
-from fedcox.analysis.fit import Estimate, estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.errors import InputError
@@ -26,6 +23,9 @@ from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver
+from fedcox.study.cox import fit_cox
+from fedcox.study.fit import Estimate, estimate
+from fedcox.study.plan import Plan
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS
 from tests.problems import simulated, split

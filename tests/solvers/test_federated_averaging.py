@@ -7,9 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcox.analysis.agreement import Agreement, agree
-from fedcox.analysis.fit import start
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
@@ -17,6 +14,9 @@ from fedcox.solvers.cooling import cooled
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import Problem, Step, full_curvature
+from fedcox.study.agreement import Agreement, agree
+from fedcox.study.fit import start
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.descent import DescentName

@@ -17,7 +17,6 @@ import fedcox
 import fedcox.solvers.private_ascent as ascent
 import fedcox.solvers.private_newton as module
 from benchmarks.noise import DELTA, clinic, exact, noised
-from fedcox.analysis.noised_fit import fit_noised, public_scale
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.errors import BudgetError
@@ -30,6 +29,7 @@ from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.solvers.fewest_centers import fewest_of
 from fedcox.solvers.private_ascent import PrivateSolution
 from fedcox.solvers.private_newton import PrivateNewton
+from fedcox.study.noised_fit import fit_noised, public_scale
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.time_grid import Pieces
 from tests.problems import split

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import fedcox.solvers.newton as newton
-from fedcox.analysis.fit import Estimate, estimate, start
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.profile import Profile
 from fedcox.solvers.solver import Point
+from fedcox.study.fit import Estimate, estimate, start
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from lifelines.datasets import load_lung
 
-from fedcox.analysis.fit import Estimate, estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver, Step
+from fedcox.study.fit import Estimate, estimate
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.link import LINKS
 from tests.problems import simulated, untied

@@ -61,10 +61,10 @@ def audit(
     fedcox audit study.toml --center A=a.csv --center B=b.csv --center C=c.csv
     --out run
     """
-    from fedcox.analysis.atomic_folder import check_folder
-    from fedcox.analysis.study import Study
     from fedcox.cli.fit import read_shown
     from fedcox.evaluation.audit import audit as run
+    from fedcox.files.writing import check_folder
+    from fedcox.study.study import Study
 
     files = given_files(data, center_column, center or [])
     if out is not None:
@@ -105,8 +105,7 @@ def _json(found: Audit) -> str:
 
 
 def _write(found: Audit, folder: Path) -> None:
-    from fedcox.analysis.atomic_file import write_atomically
-    from fedcox.analysis.atomic_folder import whole_folder
+    from fedcox.files.writing import whole_folder, write_atomically
     from fedcox.reports.audit_page import write_audit_page
 
     with whole_folder(folder) as part:

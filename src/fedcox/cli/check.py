@@ -12,8 +12,8 @@ from fedcox.cli.progress import progress_bar
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcox.analysis.study import Study
     from fedcox.data.overview import CohortOverview
+    from fedcox.study.study import Study
 
 
 def check(
@@ -50,10 +50,10 @@ def check(
 
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from fedcox.analysis.file_check import check_file
-    from fedcox.analysis.study import Study
     from fedcox.cli.terminal import Terminal
     from fedcox.errors import FedcoxWarning
+    from fedcox.study.file_check import check_file
+    from fedcox.study.study import Study
 
     plan = Study.read(study)
     spinner = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

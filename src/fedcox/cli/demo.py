@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from fedcox.analysis.fitted import FittedStudy
     from fedcox.data.synthetic import SimulatedTable
+    from fedcox.study.fitted import FittedStudy
 
 
 def demo(
@@ -32,11 +32,11 @@ def demo(
 
     import numpy as np
 
-    from fedcox.analysis.simulation import check_folder as check_simulation
-    from fedcox.analysis.simulation import clinical_study, write_simulation
     from fedcox.cli.fit import fit_shown
     from fedcox.data.synthetic import simulate_hospitals
     from fedcox.reports.run_folder import check_run_folder, write_run
+    from fedcox.study.simulation import check_folder as check_simulation
+    from fedcox.study.simulation import clinical_study, write_simulation
 
     data, run = out / "hospitals", out / "run"
     check_simulation(data, overwrite=overwrite)

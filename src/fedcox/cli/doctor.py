@@ -89,11 +89,11 @@ def pooled_difference() -> float:
 
     import numpy as np
 
-    from fedcox.analysis.fit import fit
-    from fedcox.analysis.simulation import clinical_study
     from fedcox.data.synthetic import simulate_hospitals
     from fedcox.engines.in_process import InProcess
     from fedcox.errors import FedcoxWarning
+    from fedcox.study.fit import fit
+    from fedcox.study.simulation import clinical_study
 
     study = clinical_study()
     frame = simulate_hospitals(500, 5, rng=np.random.default_rng(1)).frame

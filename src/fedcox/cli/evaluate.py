@@ -19,10 +19,10 @@ from fedcox.cli.patient_files import (
 )
 
 if TYPE_CHECKING:
-    from fedcox.analysis.study import Study
     from fedcox.engines.in_process import InProcess
     from fedcox.evaluation.comparison import Comparison
     from fedcox.evaluation.experiment import Experiment
+    from fedcox.study.study import Study
 
 Without = Annotated[
     list[str] | None,
@@ -85,10 +85,10 @@ def evaluate(
     from fedcox.evaluation.workers import one_thread_each
 
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
-        from fedcox.analysis.study import Study
         from fedcox.evaluation.evaluation_folder import begin_folder, check_evaluation_folder
         from fedcox.evaluation.study_experiment import study_experiment, usual_schemes
         from fedcox.reports.evaluation_run import write_evaluation
+        from fedcox.study.study import Study
 
         files = given_files(data, center_column, center or [])
         check_evaluation_folder(out, overwrite=overwrite, resume=resume)

@@ -22,12 +22,12 @@ from fedcox.cli.patient_files import (
 from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from fedcox.analysis.fitted import FittedStudy
-    from fedcox.analysis.study import Study
     from fedcox.data.encoding import LoadedCohort
     from fedcox.engines.in_process import InProcess
     from fedcox.privacy.policy import Policy
     from fedcox.solvers.solver import Watcher
+    from fedcox.study.fitted import FittedStudy
+    from fedcox.study.study import Study
 
 
 def fit(
@@ -80,8 +80,8 @@ def fit(
     """
     from dataclasses import replace
 
-    from fedcox.analysis.study import Study
     from fedcox.reports.run_folder import check_run_folder, write_run
+    from fedcox.study.study import Study
     from fedcox.survival.threads import at_most
 
     files = given_files(data, center_column, center or [])
@@ -98,8 +98,8 @@ def fit(
 
 def given_policies(policies: list[str]) -> dict[str | None, Policy]:
     """Policies as named on the command line, by center; None stands for all other centers."""
-    from fedcox.analysis.admission import read_policy
     from fedcox.errors import InputError
+    from fedcox.study.admission import read_policy
 
     limits: dict[str | None, Policy] = {}
     faults = []
@@ -126,9 +126,9 @@ def fit_shown(
     import warnings
     from dataclasses import replace
 
-    from fedcox.analysis.fit import fit as run
-    from fedcox.analysis.fitted import Notice
     from fedcox.errors import FedcoxWarning
+    from fedcox.study.fit import fit as run
+    from fedcox.study.fitted import Notice
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FedcoxWarning)
@@ -152,7 +152,7 @@ def _with_budgets(plan: Study, federation: InProcess, folder: Path) -> InProcess
             "A privacy budget is for studies under differential privacy.",
             ["Leave --budget out, or give the study a table [privacy.noise]."],
         )
-    from fedcox.analysis.admission import with_budgets
+    from fedcox.study.admission import with_budgets
 
     return with_budgets(plan, federation, folder)
 
@@ -164,9 +164,9 @@ def read_shown(
     limits: Mapping[str | None, Policy] | None = None,
 ) -> InProcess:
     """Centers from the files, each under its policy, if these let the study run."""
-    from fedcox.analysis.admission import check_policies
-    from fedcox.analysis.center_policies import policies_by_center
     from fedcox.engines.in_process import InProcess
+    from fedcox.study.admission import check_policies
+    from fedcox.study.center_policies import policies_by_center
 
     loaded = _read_files(plan, files, center_column)
     federation = InProcess.from_loaded(loaded, policies_by_center(limits or {}, loaded))

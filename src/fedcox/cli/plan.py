@@ -11,7 +11,7 @@ from fedcox.cli.patient_files import StudyFile
 from fedcox.cli.say import say
 
 if TYPE_CHECKING:
-    from fedcox.analysis.study_plan import StudyPlan
+    from fedcox.study.study_plan import StudyPlan
 
 FILES = ("plan.json", "plan.html")
 
@@ -72,9 +72,9 @@ def plan(
 
     fedcox plan study.toml --patients 1500 --events 700 --share 0.1 --out plan
     """
-    from fedcox.analysis.atomic_folder import check_folder
-    from fedcox.analysis.study import Study
-    from fedcox.analysis.study_plan import plan as make
+    from fedcox.files.writing import check_folder
+    from fedcox.study.study import Study
+    from fedcox.study.study_plan import plan as make
 
     if out is not None:
         check_folder(
@@ -104,8 +104,7 @@ def _json(made: StudyPlan) -> str:
 
 
 def _write(made: StudyPlan, folder: Path) -> None:
-    from fedcox.analysis.atomic_file import write_atomically
-    from fedcox.analysis.atomic_folder import whole_folder
+    from fedcox.files.writing import whole_folder, write_atomically
     from fedcox.reports.plan_page import write_plan_page
 
     with whole_folder(folder) as part:

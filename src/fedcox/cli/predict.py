@@ -13,7 +13,7 @@ from fedcox.cli.say import say
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedcox.analysis.fitted import FittedStudy
+    from fedcox.study.fitted import FittedStudy
 
 
 def predict(
@@ -42,9 +42,9 @@ def predict(
 
     Example: fedcox predict run --data new.csv --at 365 --at 730 --out predicted.csv
     """
-    from fedcox.analysis.atomic_file import write_atomically
     from fedcox.data.cohort_file import read_table
     from fedcox.errors import OutputError
+    from fedcox.files.writing import write_atomically
     from fedcox.reports.run_folder import read_run
 
     fitted = read_run(run)

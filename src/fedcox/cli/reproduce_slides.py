@@ -12,9 +12,9 @@ from fedcox.cli.own_command import own_command
 from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from fedcox.evaluation.paper_slides import Progress
-    from fedcox.evaluation.slide_pipeline import SlideSource
-    from fedcox.evaluation.slide_study import SlideStudy
+    from fedcox.paper.slide_pipeline import SlideSource
+    from fedcox.paper.slide_study import SlideStudy
+    from fedcox.paper.slides import Progress
 
 _RECORD, _PAGE, _MAPS = "slides.json", "slides.html", "heatmap"
 #: What is made on the way: kept by --resume.
@@ -39,8 +39,8 @@ def reproduce_slides(
     out: Path, own: OwnSlides, *, quick: bool, resume: bool, overwrite: bool
 ) -> None:
     """The whole command."""
-    from fedcox.reports.example_heatmaps import draw_examples
-    from fedcox.reports.slides_page import write_slides_page
+    from fedcox.paper.example_heatmaps import draw_examples
+    from fedcox.paper.slides_page import write_slides_page
 
     _check(own)
     _prepare(out, resume=resume, overwrite=overwrite, simulated=own.manifest is None)
@@ -54,7 +54,7 @@ def reproduce_slides(
         progress.update(task, description="drawing maps")
         command = own_command()
         draw_examples(study, out / _MAPS, command=command)
-    from fedcox.analysis.atomic_file import write_atomically
+    from fedcox.files.writing import write_atomically
 
     record = {"command": command, **study.to_json()}
     text = json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False)
@@ -65,7 +65,7 @@ def reproduce_slides(
 
 def _check(own: OwnSlides) -> None:
     from fedcox.errors import InputError
-    from fedcox.evaluation.slide_study import PAPER_TABLE
+    from fedcox.paper.slide_study import PAPER_TABLE
 
     faults = []
     if own.device not in ("cpu", "cuda"):
@@ -98,8 +98,8 @@ def _prepare(out: Path, *, resume: bool, overwrite: bool, simulated: bool) -> No
     What was computed from slides of the user's own on the way is never removed: its steps
     see for themselves what has to be done anew.
     """
-    from fedcox.analysis.atomic_folder import check_folder
     from fedcox.errors import InputError, OutputError
+    from fedcox.files.writing import check_folder
 
     if overwrite and resume:
         raise InputError(
@@ -125,7 +125,7 @@ def _prepare(out: Path, *, resume: bool, overwrite: bool, simulated: bool) -> No
 
 
 def _run(out: Path, own: OwnSlides, quick: bool, watch: Progress) -> SlideStudy:
-    from fedcox.evaluation import paper_slides
+    from fedcox.paper import slides as paper_slides
 
     device: Any = own.device  # checked
     if own.manifest is None:
@@ -141,8 +141,8 @@ def _run(out: Path, own: OwnSlides, quick: bool, watch: Progress) -> SlideStudy:
 
 
 def _source(own: OwnSlides) -> SlideSource:
-    from fedcox.evaluation.slide_embedding import EncoderChoice
-    from fedcox.evaluation.slide_pipeline import SlideSource
+    from fedcox.paper.slide_embedding import EncoderChoice
+    from fedcox.paper.slide_pipeline import SlideSource
     from fedcox.slides.tiling import Tiling
 
     given: Any = own
@@ -160,7 +160,7 @@ def _show(study: SlideStudy, out: Path) -> None:
     from rich.table import Table
 
     from fedcox.cli.terminal import Terminal
-    from fedcox.evaluation.slide_study import claims
+    from fedcox.paper.slide_study import claims
 
     console = Terminal()
     title = "Simulated slides: what was found" if study.simulated else "What was found"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.analysis.simulation_choice import (
+from fedcox.cli.progress import progress_bar
+from fedcox.study.simulation_choice import (
     CENSORING,
     CONCENTRATION,
     COVARIATES,
@@ -19,11 +20,10 @@ from fedcox.analysis.simulation_choice import (
     PATIENTS_PER_HOSPITAL,
     SPLIT,
 )
-from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from fedcox.analysis.study import Study
     from fedcox.data.synthetic import SimulatedTable
+    from fedcox.study.study import Study
 
 
 class Split(StrEnum):
@@ -101,8 +101,8 @@ def simulate(
 
     Example: fedcox simulate hospitals --centers 5 --patients 1500 --seed 1
     """
-    from fedcox.analysis.simulation import check_folder, write_simulation
-    from fedcox.analysis.simulation_choice import PaperChoice, SimulationChoice
+    from fedcox.study.simulation import check_folder, write_simulation
+    from fedcox.study.simulation_choice import PaperChoice, SimulationChoice
 
     of_paper = PaperChoice(
         covariates,

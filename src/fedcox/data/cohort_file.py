@@ -21,7 +21,7 @@ from fedcox.data.faults import LINE_INDEX
 from fedcox.data.schema import CohortSchema
 from fedcox.data.wording import counted, places
 from fedcox.errors import CohortError
-from fedcox.memory import too_large_fault
+from fedcox.files.reading import too_large_fault
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from fedcox.analysis.atomic_file import write_atomically
 from fedcox.errors import DeploymentError, InputError
+from fedcox.files.writing import write_atomically
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedcox.analysis.atomic_file import write_atomically
 from fedcox.deployment.certificates import chain_faults, expiry
 from fedcox.deployment.flare import flare_module
 from fedcox.errors import DeploymentError
-from fedcox.whole_file import owners_folder
+from fedcox.files.writing import owners_folder, write_atomically
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey

@@ -16,7 +16,7 @@ from fedcox.deployment.private_files import new_private_folder, read_json, write
 from fedcox.deployment.site_rules import write_center_rules
 from fedcox.deployment.startup_files import ROOT, write_center_startup
 from fedcox.errors import DeploymentError
-from fedcox.whole_file import owners_folder
+from fedcox.files.writing import owners_folder
 
 _VERSION = 1
 _MISSING = "Make the folder with `fedcox center join NAME.kit`, or name it with --folder."

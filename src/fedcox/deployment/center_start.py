@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedcox.analysis.admission import read_policy
 from fedcox.deployment import client
 from fedcox.deployment.approval import Approvals, never_shown
 from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
 from fedcox.deployment.study_code import read_code
 from fedcox.errors import DeploymentError, InputError
+from fedcox.study.admission import read_policy
 
 #: Days before a certificate ends, from which on it is time for a new one.
 _SOON = 30

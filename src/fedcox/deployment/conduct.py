@@ -13,10 +13,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fedcox.analysis.fit import fit
-from fedcox.analysis.noised_fit import spending
-from fedcox.analysis.notices import absent_centers
-from fedcox.analysis.study import Study
 from fedcox.deployment.invitation import Joined, Waiting, identities, invite
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.study_code import study_code
@@ -27,11 +23,15 @@ from fedcox.engines.nvflare.switchboard import Exchange, Switchboard
 from fedcox.errors import FedcoxWarning, InputError, StudyError
 from fedcox.reports.run_folder import write_run
 from fedcox.solvers.solver import Step
+from fedcox.study.fit import fit
+from fedcox.study.noised_fit import spending
+from fedcox.study.notices import absent_centers
+from fedcox.study.study import Study
 
 if TYPE_CHECKING:
-    from fedcox.analysis.fitted import FittedStudy
     from fedcox.federation.query import Federation
     from fedcox.privacy.identity import PublicIdentity
+    from fedcox.study.fitted import FittedStudy
 
 #: Seconds for a round, where the study names none.
 TIMEOUT = 300.0

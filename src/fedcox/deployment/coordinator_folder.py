@@ -8,7 +8,6 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from fedcox.analysis.atomic_file import write_atomically
 from fedcox.deployment.authority import Authority
 from fedcox.deployment.certificates import date_faults, days_left
 from fedcox.deployment.kit import Kit
@@ -18,7 +17,7 @@ from fedcox.deployment.sealing import new_password
 from fedcox.deployment.site_rules import write_admin_rules, write_server_rules
 from fedcox.deployment.startup_files import write_admin_startup, write_server_startup
 from fedcox.errors import DeploymentError
-from fedcox.whole_file import owners_folder
+from fedcox.files.writing import owners_folder, write_atomically
 
 _VERSION = 1
 _MISSING = "Make the folder with `fedcox coordinator init`, or name it with --folder."

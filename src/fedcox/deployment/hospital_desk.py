@@ -13,14 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedcox.analysis.admission import policy_faults, read_policy
-from fedcox.analysis.asked import asked_by
-from fedcox.analysis.expected_patients import check_own
-from fedcox.analysis.kept_study import KeptStudy
-from fedcox.analysis.noised_fit import spending
-from fedcox.analysis.study import Study
 from fedcox.deployment.approval import Approvals, Request
-from fedcox.deployment.followed_file import append_rows
 from fedcox.deployment.patients_account import budget_of, shortfall
 from fedcox.deployment.private_files import read_json, write_private_json
 from fedcox.deployment.study_code import schema_digest, study_code, study_digest
@@ -41,12 +34,18 @@ from fedcox.errors import (
     StudyError,
 )
 from fedcox.federation.center import Center
+from fedcox.files.followed import append_rows
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.shown_text import shown
+from fedcox.study.admission import policy_faults, read_policy
+from fedcox.study.asked import asked_by
+from fedcox.study.expected_patients import check_own
+from fedcox.study.kept_study import KeptStudy
+from fedcox.study.noised_fit import spending
+from fedcox.study.study import Study
 
 if TYPE_CHECKING:
-    from fedcox.analysis.noised_fit import Spending
     from fedcox.data.encoding import LoadedCohort
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.federation.masked_center import MaskedCenter
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from fedcox.privacy.budget import Budget
     from fedcox.privacy.identity import Identity, PublicIdentity
     from fedcox.privacy.policy import Policy
+    from fedcox.study.noised_fit import Spending
 
 #: In place of a policy: nothing is refused, as for patients that are no secret.
 NO_LIMITS = "none"

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from fedcox.analysis.study import Study
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.deployment.study_code import schema_digest
 from fedcox.engines.codec.tree import Tree
 from fedcox.engines.nvflare.messages import PROTOCOL, Refusal, table, texts
 from fedcox.engines.nvflare.switchboard import Switchboard
 from fedcox.errors import InputError, MessageError
+from fedcox.study.study import Study
 
 #: A center that refuses for one of these may say yes later.
 _LATER = frozenset({"waiting", "busy"})

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fedcox.deployment.followed_file import FollowedFile
 from fedcox.errors import BudgetError
+from fedcox.files.followed import FollowedFile
 from fedcox.privacy.budget import Budget
 
 if TYPE_CHECKING:
-    from fedcox.analysis.noised_fit import Spending
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.privacy.policy import Policy
+    from fedcox.study.noised_fit import Spending
 
 
 def budget_of(folder: CenterFolder, policy: Policy | None) -> Budget:

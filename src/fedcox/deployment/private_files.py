@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedcox.analysis.atomic_file import write_atomically
-from fedcox.analysis.atomic_folder import whole_folder
 from fedcox.errors import DeploymentError
+from fedcox.files.writing import whole_folder, write_atomically
 
 _LARGEST = 1 << 20
 _PART = re.compile(r"\.(.+)\.[0-9]+\.part")  # as `whole_file` names it

@@ -26,7 +26,7 @@ from typing import Any
 from fedcox.deployment.flare import flare_module
 from fedcox.deployment.private_files import write_private_json
 from fedcox.errors import DeploymentError
-from fedcox.whole_file import owners_folder
+from fedcox.files.writing import owners_folder
 
 _MODULES = (
     "nvflare.private.fed.app.",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcox.analysis.atomic_file import write_atomically
-from fedcox.deployment.followed_file import append_rows
 from fedcox.errors import DeploymentError, InputError
+from fedcox.files.followed import append_rows
+from fedcox.files.writing import write_atomically
 
 _IDENTITIES, _LEFT_OUT = "identities.json", "left_out.json"
 _FOR_GOOD = (_IDENTITIES, _LEFT_OUT)

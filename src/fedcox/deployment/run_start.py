@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedcox.analysis.atomic_file import write_atomically
-from fedcox.analysis.atomic_folder import whole_folder
-from fedcox.analysis.study import Study
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.errors import CentersMissingError, DeploymentError, InputError, OutputError
+from fedcox.files.writing import whole_folder, write_atomically
 from fedcox.reports.run_folder import check_run_folder
+from fedcox.study.study import Study
 
 if TYPE_CHECKING:
     from fedcox.deployment.coordinator_folder import CoordinatorFolder

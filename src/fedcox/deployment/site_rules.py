@@ -14,7 +14,7 @@ from fedcox.deployment.authority import COORDINATOR_ROLE
 from fedcox.deployment.private_files import remove_parts, write_private_json
 from fedcox.deployment.startup_files import CENTER_FILES, SERVER_FILES
 from fedcox.errors import DeploymentError
-from fedcox.whole_file import owners_folder
+from fedcox.files.writing import owners_folder
 
 # The only classes that a job may name on either side: those of the installed package, and the
 # two of the engine that call them.

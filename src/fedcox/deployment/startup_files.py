@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedcox.analysis.atomic_file import write_atomically
 from fedcox.deployment.authority import COORDINATOR_USER, Credentials
 from fedcox.deployment.participants import is_loopback
 from fedcox.deployment.private_files import write_private_json
-from fedcox.whole_file import owners_folder
+from fedcox.files.writing import owners_folder, write_atomically
 
 #: WebSockets over TLS: one outgoing connection per center, which firewalls let pass.
 SCHEME = "http"

@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from fedcox.analysis.study import Study
 from fedcox.errors import InputError
+from fedcox.study.study import Study
 
 _CODE = re.compile(r"[0-9a-f]{4}(-[0-9a-f]{4}){7}")
 

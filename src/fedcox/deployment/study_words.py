@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fedcox.analysis.asked import asked_by
-from fedcox.analysis.noised_fit import public_pieces, spending
-from fedcox.analysis.study import Study
-from fedcox.analysis.study_tables import CategoryCovariate, NumberCovariate, Outcome
 from fedcox.data.wording import counted
 from fedcox.deployment.approval import Request
 from fedcox.deployment.center_folder import CenterFolder
@@ -16,6 +12,10 @@ from fedcox.deployment.patients_account import account_lines, budget_of, shortfa
 from fedcox.errors import InputError
 from fedcox.reports.guarantee_words import weakness
 from fedcox.shown_text import shown
+from fedcox.study.asked import asked_by
+from fedcox.study.noised_fit import public_pieces, spending
+from fedcox.study.study import Study
+from fedcox.study.study_tables import CategoryCovariate, NumberCovariate, Outcome
 from fedcox.survival.link import LINKS
 
 #: Of a study whose sums leave as they are.

@@ -22,7 +22,7 @@ from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
 from fedcox.errors import MessageError
 from fedcox.federation.ledger import Ledger, LedgerRow
 from fedcox.federation.query import AbstractFederation, AbstractQuery, Federation
-from fedcox.whole_file import owners_folder, remove_leftovers, whole_file
+from fedcox.files.writing import owners_folder, remove_leftovers, whole_file
 
 _VERSION = 2
 _SEAL = sha256().digest_size

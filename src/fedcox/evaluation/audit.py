@@ -15,11 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
 
-from fedcox.analysis.fit import estimate, fit
-from fedcox.analysis.fitted import FittedStudy
-from fedcox.analysis.noised_fit import fit_noised, noise_of
-from fedcox.analysis.plan import Plan
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
 from fedcox.evaluation.attacks.candidate import Candidate, Patients, matches
@@ -33,6 +28,11 @@ from fedcox.federation.center import Center
 from fedcox.federation.queries.bounded_sums import AbstractBoundedSum
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
 from fedcox.federation.setting import Setting
+from fedcox.study.fit import estimate, fit
+from fedcox.study.fitted import FittedStudy
+from fedcox.study.noised_fit import fit_noised, noise_of
+from fedcox.study.plan import Plan
+from fedcox.study.study import Study
 
 #: How long an attack may take.
 SECONDS = 60.0

@@ -46,6 +46,15 @@ REPLICATES: dict[Replicates, str] = {
 
 
 @dataclass(frozen=True)
+class Claim:
+    """A conclusion as it is checked, what was measured, whether it held."""
+
+    statement: str
+    measured: str
+    held: bool
+
+
+@dataclass(frozen=True)
 class SchemeSummary:
     """One scheme over all test sets that gave it a c-index.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcox.analysis.scale import check_patients, common_scale
 from fedcox.errors import CohortError
 from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
 from fedcox.evaluation.traffic import Traffic
@@ -21,6 +20,7 @@ from fedcox.solvers.batch_training import BatchTraining
 from fedcox.solvers.cox_loss import StratifiedCoxLoss
 from fedcox.solvers.sampling import PatientSampler
 from fedcox.solvers.solver import Problem
+from fedcox.study.scale import check_patients, common_scale
 
 
 def train_cox_on_batches(federation: Federation, recipe: Recipe, seed: int) -> Trained:

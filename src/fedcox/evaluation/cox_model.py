@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedcox.analysis.cox import CoxFit, CoxLossName, fit_cox
 from fedcox.evaluation.scheme import LinearRisk, Trained
 from fedcox.federation.query import Federation
 from fedcox.solvers.solver import AbstractSolver
+from fedcox.study.cox import CoxFit, CoxLossName, fit_cox
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.partial_likelihood import Ties
 

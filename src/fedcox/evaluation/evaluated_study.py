@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
+from fedcox.study.study import Study
 
 
 def check_open(study: Study) -> None:

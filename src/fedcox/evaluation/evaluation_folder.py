@@ -9,12 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fedcox.analysis.atomic_file import write_atomically
 from fedcox.data.wording import quoted
 from fedcox.errors import InputError, OutputError
 from fedcox.evaluation.comparison import REPLICATES, Comparison
 from fedcox.evaluation.result_file import holds_results, read_results
-from fedcox.whole_file import owners_folder
+from fedcox.files.writing import owners_folder, write_atomically
 
 ROWS, SUMMARY, PAGE = "folds.jsonl", "evaluation.json", "evaluation.html"
 FILES = (ROWS, SUMMARY, PAGE)

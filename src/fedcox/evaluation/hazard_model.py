@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.analysis.agreement import Agreement, agree
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
 from fedcox.evaluation.traffic import Traffic
@@ -21,6 +19,8 @@ from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.sampling import CellSampler
 from fedcox.solvers.solver import Problem
+from fedcox.study.agreement import Agreement, agree
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.scaling import Scaling

@@ -7,13 +7,13 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from fedcox.analysis.noised_fit import noised
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.errors import StudyError
 from fedcox.federation.center import Center
 from fedcox.federation.query import Federation
+from fedcox.study.noised_fit import noised
+from fedcox.study.study import Study
 
 #: Fewer centers than this cannot sum in secret.
 FEWEST_CENTERS = 3

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcox.analysis.atomic_file import write_atomically
 from fedcox.errors import InputError, OutputError
 from fedcox.evaluation.result import Row
+from fedcox.files.writing import write_atomically
 
 #: Names the kind of file; a reader of another kind refuses it.
 FORMAT = "fedcox evaluation, 1"

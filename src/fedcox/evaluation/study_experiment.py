@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from fedcox.analysis.study import Study
 from fedcox.data.wording import quoted
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
@@ -15,6 +14,7 @@ from fedcox.evaluation.problem import FixedPatients
 from fedcox.evaluation.scheme import Recipe
 from fedcox.evaluation.scheme_choice import scheme_faults, schemes_named
 from fedcox.evaluation.schemes import SCHEMES
+from fedcox.study.study import Study
 from fedcox.survival.link import LINKS
 
 

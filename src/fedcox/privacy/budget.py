@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcox.errors import BudgetError, PolicyError
-from fedcox.synced_folder import sync_folder
+from fedcox.files.writing import sync_folder
 
 _BEGIN = "0" * 64
 _VERSION = 2

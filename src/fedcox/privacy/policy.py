@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fedcox.errors import PolicyError
-from fedcox.toml_file import parse_toml, read_toml
+from fedcox.files.reading import parse_toml, read_toml
 
 #: Questions that a fit asks, with noise or without, and the training of a network under noise.
 QUESTIONS = (

@@ -21,9 +21,9 @@ from types import TracebackType
 from weakref import finalize
 
 from fedcox.errors import BusyError, ChangedError, RefusedError
+from fedcox.files.writing import sync_folder
 from fedcox.privacy.remembered import Noised, Remembered
 from fedcox.survival.cohort import Cohort
-from fedcox.synced_folder import sync_folder
 
 _FILE = "study.json"
 _FRESH = "study.json.new"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedcox.analysis.atomic_file import write_atomically
-from fedcox.analysis.versions import versions
 from fedcox.evaluation.audit import Audit
 from fedcox.evaluation.protection import Protection
+from fedcox.files.writing import write_atomically
 from fedcox.reports.audit_words import (
     NO_PROOF,
     PROTECTIONS,
@@ -23,6 +22,7 @@ from fedcox.reports.audit_words import (
 from fedcox.reports.guarantee_words import epsilon_explained
 from fedcox.reports.number_text import DASH, bound_text, count_text, noun_text
 from fedcox.reports.page import Fact, page_html
+from fedcox.study.versions import versions
 
 
 def write_audit_page(path: str | Path, found: Audit) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.axis import ValueAxis, plain_axis, powers_axis
 from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import count_text, finite
+from fedcox.study.fitted import FittedStudy
 from fedcox.survival.event_pieces import nice_step
 
 MOST_ROUNDS = 200

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.analysis.fitted import CenterRow, FittedStudy
 from fedcox.reports.axis import equal_width
 from fedcox.reports.center_choice import choose_centers, known_sizes
 from fedcox.reports.interval_counts import interval_counts
 from fedcox.reports.number_text import count_text, noun_text, short_text
+from fedcox.study.fitted import CenterRow, FittedStudy
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.event_pieces import nice_step
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedcox.analysis.fitted import Coefficient, FittedStudy
 from fedcox.reports.number_text import percent_text, short_text
+from fedcox.study.fitted import Coefficient, FittedStudy
 
 if TYPE_CHECKING:
     from fedcox.data.schema import NumberColumn

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.analysis.fitted import FittedStudy, RiskRow
 from fedcox.reports.axis import Tick, time_tick_marks, time_ticks
 from fedcox.reports.covariate_groups import CovariateGroup, Member, covariate_groups
 from fedcox.reports.interval_counts import IntervalCounts, interval_counts
 from fedcox.reports.number_text import DASH, count_text, finite, percent_text, short_text
 from fedcox.reports.shown_patients import chosen_values, foremost, middle_patient, words
+from fedcox.study.fitted import FittedStudy, RiskRow
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.step_function import steps_reached
 

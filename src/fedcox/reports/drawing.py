@@ -160,7 +160,7 @@ def shown_picture(path: Path, widest: int) -> str:
 
 def write_png(path: Path, picture: Picture, words: dict[str, str] | None = None) -> None:
     """Whole or not at all."""
-    from fedcox.whole_file import whole_file
+    from fedcox.files.writing import whole_file
 
     with whole_file(path) as part:
         part.write_bytes(png_bytes(picture, words))

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedcox.analysis.atomic_file import write_atomically
-from fedcox.evaluation.comparison import REPLICATES, Comparison, compare
-from fedcox.evaluation.reproduction import Claim
+from fedcox.evaluation.comparison import REPLICATES, Claim, Comparison, compare
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.evaluation.scheme import AbstractScheme
 from fedcox.evaluation.schemes import SCHEMES
+from fedcox.files.writing import write_atomically
 from fedcox.reports.box_figure import (
     FEWEST_FOR_BOX,
     BoxPanel,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcox.analysis.fitted import Coefficient, FittedStudy
 from fedcox.reports.axis import RatioAxis, Tick, ratio_axis
 from fedcox.reports.number_text import finite
+from fedcox.study.fitted import Coefficient, FittedStudy
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fedcox.analysis.fitted import Guarantee
 from fedcox.reports.number_text import bound_text, count_text, one_in_text
+from fedcox.study.fitted import Guarantee
 
 #: Above this chance of a right guess a page must not call the promise strong.
 _NEARLY_SURE = 0.95

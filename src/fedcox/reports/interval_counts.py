@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.analysis.fitted import FittedStudy
+from fedcox.study.fitted import FittedStudy
 from fedcox.survival.cohort import FloatArray
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.center_choice import choose_centers
 from fedcox.reports.number_text import DASH, bound_text, bytes_text, count_text
 from fedcox.reports.privacy_ledger import LedgerSummary, Traffic, summarise
 from fedcox.reports.protection import PROTECTIONS, protection_of, weaker_questions
+from fedcox.study.fitted import FittedStudy
 
 # Replies that are not sums over patients must not pass as sums.
 PATIENT_LEVEL: Mapping[str, str] = {

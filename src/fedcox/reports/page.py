@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 
 @dataclass(frozen=True)
@@ -19,16 +19,19 @@ class Fact:
     detail: str = ""
 
 
-def page_html(template: str, content: Mapping[str, Any]) -> str:
-    """The page as text. Everything placed on it is escaped: names come from files."""
-    return _templates().get_template(template).render(content)
+def page_html(template: str, content: Mapping[str, Any], room: str = "reports") -> str:
+    """The page as text, of a template of this room; all build on those of the reports.
+
+    Everything placed on it is escaped: names come from files.
+    """
+    return _templates(room).get_template(template).render(content)
 
 
 @cache
-def _templates() -> Environment:
+def _templates(room: str) -> Environment:
     """One for all pages of a process: to compile a template takes longer than to fill it."""
     return Environment(
-        loader=PackageLoader("fedcox.reports", "templates"),
+        loader=ChoiceLoader([PackageLoader(f"fedcox.{each}") for each in (room, "reports")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedcox.analysis.atomic_file import write_atomically
-from fedcox.analysis.study_plan import NoiseChoice, StudyPlan
-from fedcox.analysis.versions import versions
+from fedcox.files.writing import write_atomically
 from fedcox.reports.axis import ValueAxis, powers_axis, ratios_axis
 from fedcox.reports.guarantee_words import NO_GUARANTEE_BEYOND, epsilon_explained
 from fedcox.reports.line_plot import Line, LinePlot, line_plot
@@ -23,6 +21,8 @@ from fedcox.reports.plan_words import (
     readings,
     size_lines,
 )
+from fedcox.study.study_plan import NoiseChoice, StudyPlan
+from fedcox.study.versions import versions
 
 #: Ratios and epsilons beyond these are of no use, and would flatten the curves.
 _MOST_RATIO, _LEAST_EPSILON, _MOST_EPSILON = 5.0, 0.1, 100.0

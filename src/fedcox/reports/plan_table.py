@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.table import Table
 
-from fedcox.analysis.study_plan import StudyPlan
 from fedcox.reports.plan_words import choice_lines, compared_with, headline, size_lines
+from fedcox.study.study_plan import StudyPlan
 
 
 def choice_table(plan: StudyPlan) -> Table:

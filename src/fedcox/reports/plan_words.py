@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fedcox.analysis.noised_fit import MOST_EPSILON
-from fedcox.analysis.study_plan import NoiseChoice, StudyPlan
 from fedcox.data.wording import listed
 from fedcox.reports.guarantee_words import (
     against_others,
@@ -22,6 +20,8 @@ from fedcox.reports.number_text import (
     one_in_text,
     percent_text,
 )
+from fedcox.study.noised_fit import MOST_EPSILON
+from fedcox.study.study_plan import NoiseChoice, StudyPlan
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fedcox.analysis.atomic_file import write_atomically
 from fedcox.errors import InputError
 from fedcox.federation.ledger import LedgerRow
+from fedcox.files.writing import write_atomically
 
 
 @dataclass(frozen=True)

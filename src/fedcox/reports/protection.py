@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.center_choice import known_sizes
 from fedcox.reports.privacy_ledger import LedgerSummary
+from fedcox.study.fitted import FittedStudy
 
 #: The ledger's words, from the least protected to the most. Others, as of keys, are no replies.
 PROTECTIONS = ("none", "masks", "noise", "masks and noise")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.center_choice import known_sizes
 from fedcox.reports.ledger_table import LedgerTable
 from fedcox.reports.number_text import noun_text
 from fedcox.reports.protection import protection_of
 from fedcox.reports.ratio_rows import concordance_text
+from fedcox.study.fitted import FittedStudy
 
 SUMS_ONLY = (
     "Only sums over all centers were seen: no center's own counts are known to the coordinator."

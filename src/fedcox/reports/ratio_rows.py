@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fedcox.analysis.fitted import Coefficient, FittedStudy
 from fedcox.reports.center_choice import known_sizes
 from fedcox.reports.covariate_groups import covariate_groups
 from fedcox.reports.number_text import (
@@ -21,6 +20,7 @@ from fedcox.reports.number_text import (
     ratio_decimals,
     ratio_text,
 )
+from fedcox.study.fitted import Coefficient, FittedStudy
 
 WARNING_TITLES: Mapping[str, str] = {
     "AliasedColumnsWarning": "Columns that repeat what other columns say",

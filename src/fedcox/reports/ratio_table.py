@@ -8,10 +8,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.guarantee_words import epsilon_and_delta, promises_in_short
 from fedcox.reports.number_text import DASH
 from fedcox.reports.ratio_rows import RatioRow, footer_lines, ratio_rows, warning_title
+from fedcox.study.fitted import FittedStudy
 
 _ROOM = 60  # for the lines below a narrow table
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.curve_figure import FEW_AT_RISK
 from fedcox.reports.interval_counts import interval_counts
 from fedcox.reports.number_text import count_text, short_text
+from fedcox.study.fitted import FittedStudy
 
 EVENTS_PER_COEFFICIENT = 10
 

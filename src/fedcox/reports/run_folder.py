@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fedcox.analysis.atomic_file import write_atomically
-from fedcox.analysis.atomic_folder import check_folder, whole_folder
-from fedcox.analysis.fitted import FittedStudy
-from fedcox.analysis.released import released
 from fedcox.errors import InputError
+from fedcox.files.writing import check_folder, whole_folder, write_atomically
 from fedcox.reports.privacy_ledger import read_ledger, write_ledger
 from fedcox.reports.study_report import write_report
+from fedcox.study.fitted import FittedStudy
+from fedcox.study.released import released
 
 FILES = ("fit.json", "summary.csv", "report.html", "ledger.jsonl")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.reports.covariate_groups import CovariateGroup, covariate_groups
 from fedcox.reports.number_text import finite, short_text
+from fedcox.study.fitted import FittedStudy
 from fedcox.survival.cohort import FloatArray
 
 MOST_NUMBERS = 4

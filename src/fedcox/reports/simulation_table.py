@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.table import Table
 
-from fedcox.analysis.fitted import CenterRow
-from fedcox.analysis.study import Study
 from fedcox.data.synthetic import SimulatedTable
 from fedcox.reports.center_choice import choose_centers
+from fedcox.study.fitted import CenterRow
+from fedcox.study.study import Study
 
 
 def simulation_table(study: Study, simulated: SimulatedTable) -> Table:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcox.analysis.atomic_file import write_atomically
-from fedcox.analysis.fitted import FittedStudy
+from fedcox.files.writing import write_atomically
 from fedcox.reports.center_choice import known_sizes
 from fedcox.reports.convergence_figure import convergence_figure
 from fedcox.reports.counts_figure import center_bars, heat_map
@@ -38,6 +37,7 @@ from fedcox.reports.ratio_rows import (
 )
 from fedcox.reports.reading_notes import limits
 from fedcox.reports.shown_patients import words
+from fedcox.study.fitted import FittedStudy
 
 
 @dataclass(frozen=True)

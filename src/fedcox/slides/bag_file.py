@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import SlideError, needs_extra
+from fedcox.files.writing import whole_file
 from fedcox.slides.feature_files import (
     LARGEST_FEATURE,
     Hdf5Features,
@@ -29,7 +30,6 @@ from fedcox.slides.feature_files import (
     unusable,
 )
 from fedcox.survival.bags import TileFeatures
-from fedcox.whole_file import whole_file
 
 SCHEMA = "fedcox-bag-1"
 Stage: TypeAlias = Literal["tiles", "raw", "reduced"]

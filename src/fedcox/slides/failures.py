@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedcox.errors import SlideError
-from fedcox.slides.claim import claimed
-from fedcox.whole_file import whole_file
+from fedcox.files.claim import claimed
+from fedcox.files.writing import whole_file
 
 COLUMNS = ("slide_id", "step", "reason")
 _PATIENCE = 10.0

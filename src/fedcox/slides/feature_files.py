@@ -15,7 +15,7 @@ import numpy.lib.format as npy
 from numpy.typing import NDArray
 
 from fedcox.errors import SlideError, needs_extra
-from fedcox.memory import too_large_fault
+from fedcox.files.reading import too_large_fault
 from fedcox.survival.bags import TileFeatures
 
 #: Half floats end at 65,504.

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from fedcox.errors import SlideError, needs_extra
+from fedcox.files.writing import whole_file
 from fedcox.slides.outlines import Ring, polygons
 from fedcox.slides.region import Region
 from fedcox.slides.step import Settings
-from fedcox.whole_file import whole_file
 
 SCHEMA = "fedcox-mask-1"
 #: What a damaged picture raises, by where the damage is; beside pillow's own errors.

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from fedcox.errors import InputError, WeightsError, needs_extra
+from fedcox.files.writing import whole_file
 from fedcox.survival.bags import TileFeatures
 from fedcox.survival.cohort import FloatArray
-from fedcox.whole_file import whole_file
 
 SCHEMA = "fedcox-reducer-1"
 Method: TypeAlias = Literal["pca", "adam"]

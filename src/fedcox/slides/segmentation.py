@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedcox.errors import SlideError
+from fedcox.files.writing import whole_file
 from fedcox.slides.mask_file import (
     SCHEMA,
     SlideTissue,
@@ -19,7 +20,6 @@ from fedcox.slides.slide import Pixels, open_slide, tells_mpp
 from fedcox.slides.step import AbstractStep, Settings, SlideRow, slide_file
 from fedcox.slides.tissue import AbstractTissueFinder, OtsuTissue, without_specks_and_holes
 from fedcox.slides.work_files import mask_path
-from fedcox.whole_file import whole_file
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from fedcox.errors import SlideError
+from fedcox.files.writing import whole_file
 from fedcox.slides.pyramid_file import write_pyramid
 from fedcox.slides.region import Region
 from fedcox.slides.simulated_cohort import SimulatedCohort, simulate_cohort
 from fedcox.slides.simulated_tissue import draw_slide
-from fedcox.whole_file import whole_file
 
 SCHEMA = "fedcox-planted-1"
 _PLANTED = "planted.json"

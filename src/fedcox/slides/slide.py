@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import SlideError, needs_extra
-from fedcox.memory import too_large_fault
+from fedcox.files.reading import too_large_fault
 from fedcox.slides.tiff_end import is_cut_off, largest_tile
 
 if TYPE_CHECKING:

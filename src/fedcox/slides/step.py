@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Literal, Protocol, TypeAlias
 
 from fedcox.errors import SlideError
-from fedcox.slides.claim import claimed
+from fedcox.files.claim import claimed
 from fedcox.slides.failures import reason_of, write_failures
 from fedcox.slides.work_files import made_after
 

@@ -20,9 +20,9 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from fedcox.errors import WeightsError
+from fedcox.files.writing import whole_file
 from fedcox.slides.slide import Pixels
 from fedcox.slides.tissue import AbstractTissueFinder, Mask
-from fedcox.whole_file import whole_file
 
 SCHEMA = "fedcox-unet-1"
 _WINDOW = 512

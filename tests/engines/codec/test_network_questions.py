@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from torch import nn
 
-from fedcox.analysis.network_plan import NetworkPlan
-from fedcox.analysis.network_training import train_network
 from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.questions import (
     decode_questions,
@@ -29,6 +27,8 @@ from fedcox.federation.queries.network_steps import NetworkSteps, NetworkTrainin
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer, TileScorerWithTable
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_averaging import NetworkAveraging
+from fedcox.study.network_plan import NetworkPlan
+from fedcox.study.network_training import train_network
 from tests.engines.codec.examples import (
     COHORT,
     COLUMNS,

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.analysis.fit import estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.replies import decode_reply, encode_reply
 from fedcox.engines.in_process import InProcess
@@ -25,6 +23,8 @@ from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver
+from fedcox.study.fit import estimate
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.link import LINKS
 from tests.engines.codec.examples import (

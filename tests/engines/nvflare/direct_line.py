@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from fedcox.analysis.asked import NOISED
 from fedcox.engines.codec.tree import Tree
 from fedcox.engines.nvflare.hub import Hub
 from fedcox.engines.nvflare.line import Heard, Silence
@@ -16,6 +15,7 @@ from fedcox.engines.nvflare.messages import PROTOCOL
 from fedcox.engines.nvflare.site import Invitation, Leaving, OpenStudy, Site
 from fedcox.engines.nvflare.switchboard import Switchboard, Watch
 from fedcox.federation.center import Center
+from fedcox.study.asked import NOISED
 from fedcox.survival.cohort import Cohort
 
 T = TypeVar("T")

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.analysis.fit import estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.nvflare.line import Heard, Silence
@@ -23,6 +21,8 @@ from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver
+from fedcox.study.fit import estimate
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.link import LINKS
 from tests.engines.nvflare.direct_line import hub_over

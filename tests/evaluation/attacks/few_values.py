@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedcox.analysis.study import Study
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.center import Center
+from fedcox.study.study import Study
 
 LEVELS = {
     "sex": ["m", "f"],

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedcox.analysis.fit import Estimate, estimate
-from fedcox.analysis.plan import Plan
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.evaluation.attacks.candidate import Patients
@@ -18,6 +16,8 @@ from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.solvers.solver import AbstractSolver
+from fedcox.study.fit import Estimate, estimate
+from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import CensoredInterval

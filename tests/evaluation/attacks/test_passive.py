@@ -185,7 +185,7 @@ def test_a_patient_alone_in_a_batch_is_read_off_directly(link: str) -> None:
 
 
 def test_a_recorder_changes_nothing_of_a_fit() -> None:
-    from fedcox.analysis.fit import estimate
+    from fedcox.study.fit import estimate
 
     cohorts = sparse_tail(100, 4, seed=4, centers=3)
     chosen = plan(cohorts, Newton(), 10)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcox.analysis.study import Study
 from fedcox.evaluation.attacks.scene import Attack
 from fedcox.evaluation.attacks.suite import ATTACKS
 from fedcox.evaluation.attacks.whole_numbers import whole_numbers
 from fedcox.evaluation.audit import Audit, Outcome, audit
 from fedcox.evaluation.protection import Protection
+from fedcox.study.study import Study
 from tests.evaluation.attacks.few_values import centers_of, patients, study
 
 PATIENTS = 1500

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from statsmodels.duration.hazard_regression import PHReg
 
-from fedcox.analysis.cox import fit_cox
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
 from fedcox.evaluation.schemes import SCHEMES
 from fedcox.federation.center import Center
+from fedcox.study.cox import fit_cox
 from fedcox.survival.cohort import Cohort, FloatArray
 from tests.problems import simulated, split, untied
 

@@ -19,7 +19,7 @@ def log(folder: CenterHome = Path("center")) -> None:
 
     from fedcox.cli.terminal import Terminal
     from fedcox.deployment.center_folder import CenterFolder
-    from fedcox.deployment.followed_file import FollowedFile
+    from fedcox.files.followed import FollowedFile
 
     home, console = CenterFolder.read(folder), Terminal()
     ledger = FollowedFile(home.ledger, from_start=True)

@@ -118,7 +118,7 @@ class _Watched:
         self, home: CenterFolder, approvals: Approvals, console: Console, folder: Path
     ) -> None:
         from fedcox.cli.folder_option import folder_option
-        from fedcox.deployment.followed_file import FollowedFile
+        from fedcox.files.followed import FollowedFile
 
         self._home, self._approvals, self._console = home, approvals, console
         self._option = folder_option(folder, "center")

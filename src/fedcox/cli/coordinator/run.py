@@ -15,10 +15,10 @@ from fedcox.cli.patient_files import StudyFile
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcox.analysis.study import Study
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
     from fedcox.deployment.jobs import Session
     from fedcox.deployment.run_folder import RunFolder
+    from fedcox.study.study import Study
 
 _PAUSE = 0.2
 #: Seconds between looks at the server, where the run itself says nothing.
@@ -68,11 +68,11 @@ def run(
 
     Example: fedcox coordinator run study.toml --out run
     """
-    from fedcox.analysis.study import Study
     from fedcox.cli.fit import show
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
     from fedcox.deployment.run_start import attended, begin, deliver
     from fedcox.reports.run_folder import check_run_folder, read_run
+    from fedcox.study.study import Study
 
     check_run_folder(out, overwrite=overwrite)
     home = CoordinatorFolder.read(folder)
@@ -120,8 +120,8 @@ def _follow(
     home: CoordinatorFolder, line: Session, job: str, kept: RunFolder, shown: _Shown
 ) -> None:
     """Show the progress of a run until it ends."""
-    from fedcox.deployment.followed_file import FollowedFile
     from fedcox.deployment.run_start import ended
+    from fedcox.files.followed import FollowedFile
 
     progress, begun = FollowedFile(kept.progress), time.monotonic()
     looked = begun

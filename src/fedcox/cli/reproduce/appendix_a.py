@@ -11,7 +11,7 @@ def appendix_a(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> 
 
     fedcox reproduce appendix-a --quick --out appendix-a
     """
-    from fedcox.evaluation.appendix_a import run_appendix_a
-    from fedcox.reports.appendix_page import write_appendix_page
+    from fedcox.paper.appendix_a import run_appendix_a
+    from fedcox.paper.appendix_page import write_appendix_page
 
     run_study(out, "appendix-a", overwrite, quick, run_appendix_a, write_appendix_page)

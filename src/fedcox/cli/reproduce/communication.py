@@ -11,8 +11,8 @@ def communication(out: Out, quick: Quick = False, overwrite: Overwrite = False) 
 
     fedcox reproduce communication --quick --out communication
     """
-    from fedcox.evaluation.communication import run_communication
-    from fedcox.reports.communication_page import write_communication_page
+    from fedcox.paper.communication import run_communication
+    from fedcox.paper.communication_page import write_communication_page
 
     run_study(
         out, "communication", overwrite, quick, run_communication, write_communication_page

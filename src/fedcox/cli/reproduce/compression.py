@@ -17,7 +17,7 @@ def compression(out: Out, quick: Quick = False, overwrite: Overwrite = False) ->
     from fedcox.evaluation.workers import one_thread_each
 
     with one_thread_each():
-        from fedcox.evaluation.paper_compression import run_compression
-        from fedcox.reports.compression_page import write_compression_page
+        from fedcox.paper.compression import run_compression
+        from fedcox.paper.compression_page import write_compression_page
 
         run_study(out, "compression", overwrite, quick, run_compression, write_compression_page)

@@ -10,7 +10,8 @@ from fedcox.cli.experiment_progress import run_shown
 from fedcox.cli.own_command import own_command
 
 if TYPE_CHECKING:
-    from fedcox.evaluation.reproduction import Claim, Compared, Reproduction
+    from fedcox.evaluation.comparison import Claim
+    from fedcox.paper.reproduction import Compared, Reproduction
 
 
 def run_panels(
@@ -22,12 +23,12 @@ def run_panels(
     overwrite: bool,
 ) -> None:
     """Run what is left of it, write the folder, and show what was found."""
-    from fedcox.evaluation.reproduction_folder import (
+    from fedcox.paper.reproduction_folder import (
         begin_reproduction,
         check_reproduction_folder,
         rows_file,
     )
-    from fedcox.reports.reproduction_run import write_reproduction_run
+    from fedcox.paper.reproduction_run import write_reproduction_run
 
     names = [panel.name for panel in reproduction.panels]
     check_reproduction_folder(out, names, overwrite=overwrite, resume=resume)
@@ -49,8 +50,8 @@ def _show(
     from rich.markup import escape
 
     from fedcox.cli.terminal import Terminal
-    from fedcox.evaluation.reproduction_folder import PAGE
-    from fedcox.reports.claims_table import claims_table
+    from fedcox.paper.claims_table import claims_table
+    from fedcox.paper.reproduction_folder import PAGE
     from fedcox.reports.evaluation_table import evaluation_table
 
     console = Terminal()

@@ -16,7 +16,7 @@ def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> Non
     from fedcox.evaluation.workers import one_thread_each
 
     with one_thread_each():
-        from fedcox.evaluation.paper_privacy import run_privacy
-        from fedcox.reports.privacy_page import write_privacy_page
+        from fedcox.paper.privacy import run_privacy
+        from fedcox.paper.privacy_page import write_privacy_page
 
         run_study(out, "privacy", overwrite, quick, run_privacy, write_privacy_page)

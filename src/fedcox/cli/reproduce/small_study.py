@@ -21,7 +21,7 @@ def run_study(
     write_page: Callable[..., None],
 ) -> None:
     """Run one of the small studies, and write its numbers and its page."""
-    from fedcox.analysis.atomic_folder import check_folder, whole_folder
+    from fedcox.files.writing import check_folder, whole_folder
 
     files = {f"{name}.json", f"{name}.html"}
     check_folder(

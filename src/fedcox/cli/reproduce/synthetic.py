@@ -32,7 +32,7 @@ def synthetic(
     from fedcox.evaluation.workers import one_thread_each
 
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
-        from fedcox.evaluation.paper_synthetic import synthetic as of_the_paper
+        from fedcox.paper.synthetic import synthetic as of_the_paper
 
         reproduction = of_the_paper(quick=quick, bound=censoring.value)
         run_panels(reproduction, out, workers=workers, resume=resume, overwrite=overwrite)

@@ -40,9 +40,9 @@ def tcga(
     from fedcox.evaluation.workers import one_thread_each
 
     with one_thread_each():
-        from fedcox.evaluation.paper_tcga import tcga as of_the_paper
-        from fedcox.evaluation.reproduction_folder import check_reproduction_folder
-        from fedcox.evaluation.tcga_tables import tcga_tables
+        from fedcox.paper.reproduction_folder import check_reproduction_folder
+        from fedcox.paper.tcga import tcga as of_the_paper
+        from fedcox.paper.tcga_tables import tcga_tables
 
         files = _files(clinical)
         panels = [cancer.lower() for cancer in files]

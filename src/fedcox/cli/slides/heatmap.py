@@ -68,11 +68,11 @@ def heatmap(
 
     Example: fedcox slides heatmap model slides.csv --work work --out heatmaps
     """
-    from fedcox.analysis.slide_model import SlideModel
     from fedcox.cli.slides.progress import step_display, tell_outcome
-    from fedcox.reports.heatmap_step import HeatmapOptions
-    from fedcox.reports.model_heatmaps import ScoredSlides, model_step, write_run_page
+    from fedcox.slides.heatmap.of_model import ScoredSlides, model_step, write_run_page
+    from fedcox.slides.heatmap.step import HeatmapOptions
     from fedcox.slides.manifest import SlideManifest
+    from fedcox.slides.model import SlideModel
     from fedcox.slides.simulated_slides import is_simulated
     from fedcox.slides.step import run_step
     from fedcox.slides.work_files import REDUCED

@@ -44,12 +44,12 @@ def predict(
 
     Example: fedcox slides predict model slides.csv --features work/reduced --out scores.csv
     """
-    from fedcox.analysis.atomic_file import write_atomically
-    from fedcox.analysis.slide_model import SlideModel
-    from fedcox.analysis.slide_predictions import predictions
     from fedcox.cli.slides.progress import tell_left_out
     from fedcox.errors import OutputError
+    from fedcox.files.writing import write_atomically
     from fedcox.slides.manifest import SlideManifest
+    from fedcox.slides.model import SlideModel
+    from fedcox.slides.predictions import predictions
 
     if out.exists() and not overwrite:
         raise OutputError(

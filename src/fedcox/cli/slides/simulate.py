@@ -37,7 +37,7 @@ def simulate(
 
     Example: fedcox slides simulate --out simulated --patients 60 --centers 3
     """
-    from fedcox.analysis.atomic_folder import check_folder, whole_folder
+    from fedcox.files.writing import check_folder, whole_folder
     from fedcox.slides.simulated_slides import simulate_slides
 
     check_folder(

@@ -14,10 +14,10 @@ from fedcox.cli.slides import training_options as option
 from fedcox.cli.slides.options import ComputeDevice, ManifestFile
 
 if TYPE_CHECKING:
-    from fedcox.analysis.network_solver_choice import NetworkSolverChoice
-    from fedcox.analysis.slide_network_choice import SlideNetworkChoice
-    from fedcox.analysis.slide_training import SlideTraining
-    from fedcox.analysis.training_files import TrainingFiles
+    from fedcox.slides.network_choice import SlideNetworkChoice
+    from fedcox.slides.training import SlideTraining
+    from fedcox.slides.training_files import TrainingFiles
+    from fedcox.study.network_solver_choice import NetworkSolverChoice
 
 
 def train(
@@ -69,11 +69,11 @@ def train(
     Example: fedcox slides train slides.csv --patients patients.csv --features work/reduced
     --out model
     """
-    from fedcox.analysis.network_solver_choice import NetworkSolverChoice, NoiseChoice
-    from fedcox.analysis.slide_network_choice import SlideNetworkChoice
-    from fedcox.analysis.training_files import TrainingFiles
-    from fedcox.reports.model_folder import check_model_folder, write_model
+    from fedcox.slides.model_folder import check_model_folder, write_model
+    from fedcox.slides.network_choice import SlideNetworkChoice
     from fedcox.slides.patient_table import OutcomeColumns
+    from fedcox.slides.training_files import TrainingFiles
+    from fedcox.study.network_solver_choice import NetworkSolverChoice, NoiseChoice
 
     check_model_folder(out, overwrite=overwrite)
     noise = NoiseChoice(epsilon, delta, planned_patients, steps, clip)
@@ -99,8 +99,8 @@ def _trained(
     checkpoint: Path | None,
 ) -> SlideTraining:
     """Read, train and score the training tiles, each with its progress on the terminal."""
-    from fedcox.analysis.slide_training import train_on_slides, with_facts
     from fedcox.cli.slides.training_progress import training_display
+    from fedcox.slides.training import train_on_slides, with_facts
 
     solver = choice.made()
     with progress_bar() as progress:
@@ -127,7 +127,7 @@ def _trained(
 def _tell(training: SlideTraining, out: Path) -> None:
     """What was trained, in a few lines, and who was left out."""
     from fedcox.cli.slides.progress import tell_left_out
-    from fedcox.reports.training_lines import training_lines
+    from fedcox.slides.training_lines import training_lines
 
     for line in training_lines(training, out):
         say(line)

@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.analysis.fit_file import fit_text
-from fedcox.analysis.fitted import FittedStudy
 from fedcox.evaluation.attacks.candidate import Candidate
 from fedcox.evaluation.attacks.looks import LifeTable
 from fedcox.evaluation.attacks.observer import Exchange, Observer
@@ -26,6 +24,8 @@ from fedcox.federation.queries.bounded_sums import NoisedMoments
 from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.query import AbstractAdditiveQuery, AbstractQuery
+from fedcox.study.fit_file import fit_text
+from fedcox.study.fitted import FittedStudy
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.scaling import Scaling
 

@@ -10,13 +10,13 @@ from typing import Protocol
 
 import numpy as np
 
-from fedcox.analysis.fitted import FittedStudy
-from fedcox.analysis.study import Study
 from fedcox.errors import InputError
 from fedcox.evaluation.attacks.candidate import Candidate
 from fedcox.evaluation.attacks.looks import LifeTable, Source, sources
 from fedcox.evaluation.attacks.observer import Exchange, Observer
 from fedcox.federation.setting import Setting
+from fedcox.study.fitted import FittedStudy
+from fedcox.study.study import Study
 
 #: Patients by whose absence a second study differs, one after the other.
 _LEFT_OUT = 5

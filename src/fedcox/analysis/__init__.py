@@ -1,1 +1,0 @@
-"""One study, start to end."""

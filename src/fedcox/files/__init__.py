@@ -1,0 +1,1 @@
+"""Files: put in place whole, read with care, followed, claimed."""

@@ -1,0 +1,1 @@
+"""The paper rerun: its experiments and the pages that show them; nothing else imports it."""

@@ -1,0 +1,255 @@
+"""How much do centers send? Numbers and bytes per round and to the optimum, of real messages.
+
+Every method is run over a federation and its messages are read off the ledger. The paper's
+claim is that the discrete-time model's gradient takes O(T + P) numbers a round, T event times
+and P covariates, where WebDISCO's sums over risk sets take O(TP), and O(TP²) with curvature.
+
+The follow-up of simulated patients is rounded up to T times, each with an event, so that both
+models see the same T: for the discrete-time model these are the intervals, for Cox's the
+distinct event times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedcox.data.center_split import split_uniformly
+from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.engines.in_process import InProcess
+from fedcox.evaluation.seeds import derived_generator
+from fedcox.evaluation.versions import library_versions
+from fedcox.federation.center import Center
+from fedcox.paper.recorded_run import Messages, RecordedRun, recorded
+from fedcox.solvers.adam import Adam
+from fedcox.solvers.lbfgs import LBFGS
+from fedcox.solvers.newton import Newton
+from fedcox.solvers.solver import AbstractSolver
+from fedcox.study.cox import fit_cox
+from fedcox.study.fit import estimate
+from fedcox.study.plan import Plan
+from fedcox.survival.cohort import Cohort
+from fedcox.survival.link import LINKS
+
+#: Hears how many of how many runs are done, and which comes next.
+Progress = Callable[[int, int, str], None]
+
+#: Every coefficient is nearer to the optimum than this part of its standard error.
+CLOSE = 0.01
+#: The paper trains for this many rounds, whatever the data (its appendix C).
+PAPER_ROUNDS = 5000
+_ADAM_ROUNDS_RUN = 5
+_CENTERS = 5
+#: The study ends when this share of the patients is still under observation.
+_LAST_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class Method:
+    """A model with a way to its optimum; `per_round` is the usual reply in numbers."""
+
+    name: str
+    per_round: str
+    usual: str  # the question, as the ledger names it
+    multiplied: bool = False
+
+
+METHODS = (
+    Method("DT-FL, Adam", "1 + T + P", "gradient of a batch", multiplied=True),
+    Method("DT-FL, L-BFGS", "1 + T + P", "gradient"),
+    Method("DT-FL, Newton", "1 + 2T + P + TP + P(P+1)/2", "hessian"),
+    Method("WebDISCO, L-BFGS", "T + TP", "risk-set sums: gradient"),
+    Method("WebDISCO, Newton", "T + TP + TP(P+1)/2", "risk-set sums: hessian"),
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One method on one problem, for one center.
+
+    `per_round` is its usual round. `close` is all it took, agreements before the fit included,
+    until every coefficient was and stayed within a hundredth of a standard error of the pooled
+    optimum; None where it was not run that far. `stop` is all until the solver stopped by
+    itself, with the information that standard errors need; for Adam, the paper's rounds.
+    """
+
+    method: str
+    times: int
+    columns: int
+    per_round: Messages
+    set_up: Messages
+    close: Messages | None
+    stop: Messages
+
+
+@dataclass(frozen=True)
+class CommunicationStudy:
+    """Every method on every problem, T × P."""
+
+    patients: int
+    centers: int
+    seed: int
+    times: tuple[int, ...]
+    columns: tuple[int, ...]
+    costs: tuple[Cost, ...]
+    versions: Mapping[str, str]
+
+    def cost(self, method: str, times: int, columns: int) -> Cost:
+        for cost in self.costs:
+            if (cost.method, cost.times, cost.columns) == (method, times, columns):
+                return cost
+        raise KeyError((method, times, columns))
+
+    def to_json(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> CommunicationStudy:
+        """The study whose JSON this is."""
+        read = {
+            "times": tuple(record["times"]),
+            "columns": tuple(record["columns"]),
+            "costs": tuple(_cost_from_json(cost) for cost in record["costs"]),
+        }
+        return cls(**{**record, **read})
+
+
+def run_communication(
+    quick: bool = False, progress: Progress = lambda done, total, words: None, seed: int = 0
+) -> CommunicationStudy:
+    """Run every method over the grid of T and P; `quick` takes fewer patients and sizes."""
+    patients = 1000 if quick else 2000
+    columns = (5, 10, 20) if quick else (5, 20, 50, 100)
+    cohort = study_cohort(patients, max(columns), seed=seed)
+    events = int(np.unique(cohort.time[cohort.event]).size)
+    times = (10, 30, 100, events) if quick else (10, 30, 100, 300, events)
+    problems = [(count, width) for width in columns for count in times]
+    costs: list[Cost] = []
+    for done, (count, width) in enumerate(problems):
+        progress(done, len(problems), f"T = {count}, P = {width}")
+        costs += costs_of(rounded_up(first_columns(cohort, width), count), seed=seed)
+    progress(len(problems), len(problems), "")
+    return CommunicationStudy(
+        patients, _CENTERS, seed, times, columns, tuple(costs), library_versions()
+    )
+
+
+def study_cohort(patients: int, columns: int, *, seed: int) -> Cohort:
+    """The paper's patients, the covariates with the largest effects first.
+
+    The study ends for all at one time, when some are still under observation: otherwise the
+    last of all might have the event, at a time that tells nothing.
+    """
+    drawn = simulate_paper_cohort(
+        patients,
+        columns,
+        rng=derived_generator(seed, "communication"),
+        censoring_bound="population",
+    )
+    cohort, strength = drawn.cohort, np.abs(drawn.coefficients)
+    end = float(np.quantile(cohort.time, 1.0 - _LAST_SHARE))
+    return Cohort(
+        cohort.covariates[:, np.argsort(-strength)],
+        np.minimum(cohort.time, end),
+        cohort.event & (cohort.time < end),
+    )
+
+
+def first_columns(cohort: Cohort, columns: int) -> Cohort:
+    """The same patients with fewer covariates."""
+    return Cohort(cohort.covariates[:, :columns], cohort.time, cohort.event)
+
+
+def rounded_up(cohort: Cohort, times: int) -> Cohort:
+    """Follow-up rounded up to the next of `times` event times; beyond the last it stays."""
+    known = np.unique(cohort.time[cohort.event])
+    last = np.ceil(known.size * np.arange(1, times + 1) / times).astype(int) - 1
+    levels = known[last]
+    place = np.searchsorted(levels, cohort.time, side="left")
+    rounded = np.append(levels, np.inf)[place]
+    return Cohort(
+        cohort.covariates, np.where(np.isfinite(rounded), rounded, cohort.time), cohort.event
+    )
+
+
+def costs_of(cohort: Cohort, *, seed: int) -> list[Cost]:
+    """Every method on these patients, over a few centers."""
+
+    def run(
+        fit: Callable[[InProcess, AbstractSolver], None], solver: AbstractSolver
+    ) -> RecordedRun:
+        return recorded(fit, in_centers(cohort, seed=seed), solver)
+
+    discrete = run(_discrete_time, Newton())
+    cox = run(_webdisco, Newton())
+    runs = {
+        "DT-FL, Adam": run(_discrete_time, _paper_adam(seed)),
+        "DT-FL, L-BFGS": run(_discrete_time, LBFGS()),
+        "DT-FL, Newton": discrete,
+        "WebDISCO, L-BFGS": run(_webdisco, LBFGS()),
+        "WebDISCO, Newton": cox,
+    }
+    times = int(np.unique(cohort.time[cohort.event]).size)
+    return [
+        _cost(
+            method,
+            runs[method.name],
+            discrete if method.name.startswith("DT-FL") else cox,
+            times,
+            cohort.columns,
+        )
+        for method in METHODS
+    ]
+
+
+def _paper_adam(seed: int) -> Adam:
+    return Adam(learning_rate=1e-3, steps=_ADAM_ROUNDS_RUN, batch_size=100, seed=seed)
+
+
+def in_centers(cohort: Cohort, *, seed: int) -> InProcess:
+    """Simulated patients in a few centers of equal size, which answer WebDISCO's questions."""
+    rng = derived_generator(seed, "centers")
+    center = split_uniformly(cohort.patients, _CENTERS, rng=rng)
+    return InProcess(
+        [
+            Center(f"center {k + 1}", cohort.take(center == k), allow_experiments=True)
+            for k in range(_CENTERS)
+        ]
+    )
+
+
+def _discrete_time(federation: InProcess, solver: AbstractSolver) -> None:
+    """The paper's model: logit link, an interval at every distinct event time."""
+    columns = tuple(f"x{k}" for k in range(federation.centers[0].cohort.columns))
+    estimate(Plan(columns, LINKS["logit"], "include", None, None, 0.0, solver), federation)
+
+
+def _webdisco(federation: InProcess, solver: AbstractSolver) -> None:
+    fit_cox(federation, ties="breslow", loss="webdisco", solver=solver)
+
+
+def _cost(
+    method: Method, run: RecordedRun, optimum: RecordedRun, times: int, columns: int
+) -> Cost:
+    # The first question of a fit brings the setting along; the later ones are the usual ones.
+    asked = [asked.messages for asked in run.asked if asked.question == method.usual]
+    usual = min(asked, key=lambda messages: messages.bytes)
+    close, stop = run.until_within(CLOSE, optimum), run.everything
+    if method.multiplied:
+        close, stop = None, run.set_up + asked[0] + usual * (PAPER_ROUNDS - 1)
+    return Cost(method.name, times, columns, usual, run.set_up, close, stop)
+
+
+def _cost_from_json(record: Mapping[str, Any]) -> Cost:
+    messages = ("per_round", "set_up", "close", "stop")
+    read = {name: Messages(**record[name]) if record[name] else None for name in messages}
+    return Cost(**{**record, **read})
+
+
+def slope(sizes: Sequence[int], numbers: Sequence[int]) -> float:
+    """The exponent of the power law through the points, by least squares in logs."""
+    return float(np.polyfit(np.log(sizes), np.log(numbers), 1)[0])

@@ -1,0 +1,157 @@
+"""The page on compression: c-index over the bytes that one center sends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedcox.files.writing import write_atomically
+from fedcox.paper.compression import (
+    DOUBLES,
+    LBFGS_NAME,
+    METHODS,
+    CompressionStudy,
+    claims,
+)
+from fedcox.reports.axis import ValueAxis, plain_axis
+from fedcox.reports.line_plot import Line, LinePlot, line_plot
+from fedcox.reports.number_text import (
+    DASH,
+    bytes_text,
+    count_text,
+    percent_text,
+    short_text,
+    signed_text,
+)
+from fedcox.reports.page import Fact, page_html
+
+#: Methods in the figure, each with its colour and dashes; the table has all of them.
+_DRAWN = (DOUBLES, "8-bit", "sign", "top 10 %", "top 3 %", "random 10 %", LBFGS_NAME)
+
+
+@dataclass(frozen=True)
+class WidthPlot:
+    """A figure for one number of covariates."""
+
+    title: str
+    plot: LinePlot
+
+
+@dataclass(frozen=True)
+class MethodLine:
+    """One method after its most rounds."""
+
+    method: str
+    rounds: str
+    per_round: str
+    total: str
+    share: str
+    c_index: str
+    difference: str
+    loss: str
+
+
+def write_compression_page(
+    path: str | Path,
+    result: CompressionStudy,
+    *,
+    command: str = "fedcox reproduce compression",
+) -> None:
+    """Write the page to `path`, whole or not at all."""
+    write_atomically(path, compression_html(result, command=command))
+
+
+def compression_html(result: CompressionStudy, *, command: str) -> str:
+    """The page as text."""
+    content = {
+        "facts": _facts(result),
+        "claims": claims(result),
+        "figures": [_figure(result, columns) for columns in result.columns],
+        "tables": [(columns, _lines(result, columns)) for columns in result.columns],
+        "rounds": ", ".join(count_text(rounds) for rounds in result.rounds),
+        "rate": short_text(result.learning_rate),
+        "result": result,
+        "command": command,
+        "versions": result.versions,
+    }
+    return page_html("compression.html.j2", content, "paper")
+
+
+def _facts(result: CompressionStudy) -> list[Fact]:
+    widest = result.columns[-1]
+
+    def fact(method: str) -> Fact:
+        found = result.last(method, widest)
+        gap = signed_text(result.difference(method, widest)[0])
+        detail = f"c-index {found.mean:.3f}, {gap} from doubles"
+        return Fact(bytes_text(found.bytes_up), method, detail)
+
+    doubles = result.last(DOUBLES, widest)
+    return [
+        Fact(
+            bytes_text(doubles.bytes_up),
+            DOUBLES,
+            f"c-index {doubles.mean:.3f}; P = {count_text(widest)}, "
+            f"{count_text(doubles.rounds)} rounds",
+        ),
+        *(fact(name) for name in ("8-bit", "sign", "random 10 %", LBFGS_NAME)),
+    ]
+
+
+def _figure(result: CompressionStudy, columns: int) -> WidthPlot:
+    lines = [
+        Line(
+            name,
+            [(found.bytes_up / 1000, found.mean) for found in result.along(name, columns)],
+            style,
+        )
+        for style, name in enumerate(_DRAWN)
+    ]
+    words = "; ".join(
+        f"{line.label} from {line.points[0][1]:.3f} at {short_text(line.points[0][0])} kB to "
+        f"{line.points[-1][1]:.3f} at {short_text(line.points[-1][0])} kB"
+        for line in lines
+    )
+    points = [point for line in lines for point in line.points]
+    plot = line_plot(
+        lines,
+        _kilobytes([x for x, _ in points]),
+        plain_axis([y for _, y in points]),
+        alt=f"C-index over kilobytes. {words}. All numbers are in the table below.",
+    )
+    return WidthPlot(f"P = {count_text(columns)}", plot)
+
+
+def _kilobytes(sizes: list[float]) -> ValueAxis:
+    """Logarithmic, from power of ten to power of ten, the powers written out."""
+    first, last = math.floor(math.log10(min(sizes))), math.ceil(math.log10(max(sizes)))
+    powers = range(first, max(last, first + 1) + 1)
+    axis = ValueAxis(10.0 ** powers[0], 10.0 ** powers[-1], (), logarithmic=True)
+    return axis.with_ticks([(10.0**power, short_text(10.0**power)) for power in powers])
+
+
+def _lines(result: CompressionStudy, columns: int) -> list[MethodLine]:
+    whole = result.last(DOUBLES, columns).bytes_up
+    lines = []
+    for method in METHODS:
+        found = result.last(method.name, columns)
+        gap, error = result.difference(method.name, columns)
+        lines.append(
+            MethodLine(
+                method.name,
+                count_text(found.rounds),
+                bytes_text(found.bytes_up / found.rounds),
+                bytes_text(found.bytes_up),
+                percent_text(found.bytes_up / whole),
+                f"{found.mean:.3f} ± {found.spread:.3f}",
+                DASH if method.name == DOUBLES else f"{signed_text(gap, 4)} ± {error:.4f}",
+                _loss_text(found.loss),
+            )
+        )
+    return lines
+
+
+def _loss_text(loss: float) -> str:
+    """Below a thousandth of a unit of the log-likelihood nothing is to be told apart."""
+    return "<0.001" if loss < 0.001 else short_text(loss, 3)

@@ -1,0 +1,130 @@
+"""The page of a heatmap run: every slide's picture, its extreme tiles and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from fedcox.files.writing import write_atomically
+from fedcox.reports.drawing import shown_picture
+from fedcox.reports.number_text import count_text, noun_text, percent_text, signed_text
+from fedcox.reports.page import Fact, page_html
+from fedcox.slides.heatmap.colours import SCORE_NAMES
+from fedcox.slides.heatmap.files import (
+    gallery_file,
+    geojson_file,
+    picture_file,
+    scores_file,
+)
+from fedcox.slides.heatmap.step import SlideSummary, summary_in
+from fedcox.slides.tile_scores import ScoreScale
+
+#: So many slides have their pictures on the page itself; the others are links.
+SHOWN = 24
+_WIDEST = 1500
+
+
+@dataclass(frozen=True)
+class HeatmapRun:
+    """What the page is about; `failed` names slides with the reason."""
+
+    folder: Path
+    slides: Sequence[str]
+    failed: Sequence[tuple[str, str]]
+    scale: ScoreScale
+    scale_words: str
+    link: str
+    simulated: bool
+    model: str
+    command: str
+
+
+@dataclass(frozen=True)
+class SlideLine:
+    """A slide on the page."""
+
+    name: str
+    score: str
+    tiles: str
+    above: str
+    highest: str
+    lowest: str
+    link: str
+    files: tuple[tuple[str, str], ...]
+    heatmap: str | None
+    gallery: str | None
+
+
+def write_heatmap_page(run: HeatmapRun, path: Path) -> None:
+    """Write the page to `path`, whole or not at all."""
+    write_atomically(path, heatmap_html(run))
+
+
+def heatmap_html(run: HeatmapRun) -> str:
+    """The page as text; slides stand from the highest score to the lowest."""
+    found = [summary_in(picture_file(run.folder, name)) for name in run.slides]
+    found.sort(key=lambda summary: -summary.slide_score)
+    lines = [_line(run, summary, shown=number < SHOWN) for number, summary in enumerate(found)]
+    content = {
+        "run": run,
+        "facts": _facts(run, found),
+        "lines": lines,
+        "shown": [line for line in lines if line.heatmap],
+        "score_name": SCORE_NAMES[run.link],
+        "low": signed_text(run.scale.low),
+        "centre": signed_text(run.scale.centre),
+        "high": signed_text(run.scale.high),
+    }
+    return page_html("heatmap.html.j2", content, "slides")
+
+
+def _facts(run: HeatmapRun, found: Sequence[SlideSummary]) -> list[Fact]:
+    failed = noun_text(len(run.failed), "slide") + " failed" if run.failed else ""
+    facts = [
+        Fact(count_text(len(found)), "slide" if len(found) == 1 else "slides", failed),
+        Fact(count_text(sum(one.tiles for one in found)), "tiles", "each with its exact score"),
+        Fact(
+            signed_text(run.scale.centre),
+            "centre of the colours",
+            f"median tile of {run.scale_words}",
+        ),
+    ]
+    if found:
+        ends = found[0], found[-1]
+        facts += [
+            Fact(signed_text(one.slide_score), f"{word} slide score", one.slide_id)
+            for word, one in zip(("highest", "lowest"), ends, strict=True)
+        ]
+    return facts
+
+
+def _line(run: HeatmapRun, summary: SlideSummary, *, shown: bool) -> SlideLine:
+    name = summary.slide_id
+    kinds = {
+        "picture": picture_file(run.folder, name),
+        "tiles": gallery_file(run.folder, name),
+        "GeoJSON for QuPath": geojson_file(run.folder, name),
+        "tile scores": scores_file(run.folder, name),
+    }
+    files = {word: path for word, path in kinds.items() if path.exists()}
+    entered = count_text(summary.entered)
+    return SlideLine(
+        name,
+        signed_text(summary.slide_score),
+        entered
+        if summary.entered == summary.tiles
+        else f"{entered} of {count_text(summary.tiles)} scored",
+        percent_text(summary.above),
+        signed_text(summary.highest),
+        signed_text(summary.lowest),
+        _address(run, files["picture"]),
+        tuple((_address(run, path), word) for word, path in files.items()),
+        shown_picture(files["picture"], _WIDEST) if shown else None,
+        shown_picture(files["tiles"], _WIDEST) if shown and "tiles" in files else None,
+    )
+
+
+def _address(run: HeatmapRun, path: Path) -> str:
+    return quote(path.relative_to(run.folder).as_posix())

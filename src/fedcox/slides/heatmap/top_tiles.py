@@ -1,0 +1,132 @@
+"""The tiles of a slide that speak most for a high risk, and most for a low one."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcox.files.writing import write_atomically
+from fedcox.reports.drawing import INK, SOFT, WARNING, blank, write
+from fedcox.reports.number_text import signed_text
+from fedcox.slides.heatmap.colours import SCORE_NAMES, tile_colours
+from fedcox.slides.heatmap.files import TOP_TILES, scores_file
+from fedcox.slides.tile_scores import ScoredTiles, ScoreScale
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+    from PIL.ImageDraw import ImageDraw
+
+#: Reads one tile at its corner, in pixels of the finest level: (height, width, 3).
+ReadTile = Callable[[float, float], NDArray[np.uint8]]
+
+COLUMNS = ("slide", "x", "y", "score")
+_SIDE, _GAP, _FRAME, _MARGIN = 190, 18, 8, 36
+
+
+def draw_gallery(
+    tiles: ScoredTiles,
+    scale: ScoreScale,
+    read_tile: ReadTile,
+    *,
+    link: str,
+    count: int = 8,
+    simulated: bool = False,
+) -> Picture:
+    """Two rows of tiles: the highest scores, the lowest ones; each in the frame of its colour.
+
+    Below a tile stand its score and its corner, as in the table of tiles.
+    """
+    from PIL import ImageDraw
+
+    rows = [
+        ("Highest tile scores", tiles.first(count, highest=True)),
+        ("Lowest tile scores", tiles.first(count, highest=False)),
+    ]
+    shown = max(len(places) for _, places in rows)
+    cell = _SIDE + 2 * _FRAME
+    width = 2 * _MARGIN + shown * cell + (shown - 1) * _GAP
+    tall = 42 + cell + 66
+    sheet = blank(max(width, 760), 112 + len(rows) * (tall + 14) + 14)
+    draw = ImageDraw.Draw(sheet)
+    _title(draw, tiles.slide_id, link, simulated=simulated)
+    top = 112
+    for words, places in rows:
+        write(draw, (_MARGIN, top), words, size=26)
+        for column, place in enumerate(places):
+            at = _MARGIN + column * (cell + _GAP), top + 42
+            _tile(sheet, draw, at, tiles, place, scale, read_tile)
+        top += tall + 14
+    return sheet
+
+
+def _title(draw: ImageDraw, slide_id: str, link: str, *, simulated: bool) -> None:
+    name = slide_id + ("  –  SIMULATED SLIDE" if simulated else "")
+    fill = WARNING if simulated else INK
+    write(draw, (_MARGIN, 18), name, size=34, fill=fill)
+    words = f"Tile scores in {SCORE_NAMES[link]}, higher is worse; x, y in level-0 pixels"
+    write(draw, (_MARGIN, 64), words, size=24, fill=SOFT)
+
+
+def _tile(
+    sheet: Picture,
+    draw: ImageDraw,
+    at: tuple[int, int],
+    tiles: ScoredTiles,
+    place: int,
+    scale: ScoreScale,
+    read_tile: ReadTile,
+) -> None:
+    from PIL import Image
+
+    left, top = at
+    tint = tuple(tile_colours(tiles.scores[[place]], scale)[0].tolist())
+    side = _SIDE + 2 * _FRAME
+    draw.rectangle((left, top, left + side - 1, top + side - 1), fill=tint)
+    x, y = tiles.corners[place].tolist()
+    picture = Image.fromarray(read_tile(x, y)).resize((_SIDE, _SIDE), Image.Resampling.LANCZOS)
+    sheet.paste(picture, (left + _FRAME, top + _FRAME))
+    score = signed_text(float(tiles.scores[place]))
+    write(draw, (left, top + side + 4), score, size=24)
+    write(draw, (left, top + side + 34), f"{x:.0f}, {y:.0f}", size=20, fill=SOFT)
+
+
+def tile_table(slides: Iterable[ScoredTiles]) -> str:
+    """CSV of every tile: slide, x, y, score, and whether it entered the slide's score."""
+    rows = [
+        (tiles.slide_id, _plain(x), _plain(y), repr(score), int(entered))
+        for tiles in slides
+        for (x, y), score, entered in zip(
+            tiles.corners.tolist(), tiles.scores.tolist(), tiles.entered.tolist(), strict=True
+        )
+    ]
+    return _csv((*COLUMNS, "in_slide_score"), rows)
+
+
+def write_top_tiles(folder: Path, slides: Iterable[str], count: int) -> None:
+    """top_tiles.csv: each slide's highest tiles, then its lowest, in the gallery's order."""
+    rows = []
+    for slide_id in slides:
+        with scores_file(folder, slide_id).open(encoding="utf-8", newline="") as file:
+            tiles = [tuple(row[name] for name in COLUMNS) for row in csv.DictReader(file)]
+        scores = np.array([float(tile[3]) for tile in tiles])
+        for order in (np.argsort(-scores, kind="stable"), np.argsort(scores, kind="stable")):
+            rows += [tiles[place] for place in order[:count]]
+    write_atomically(folder / TOP_TILES, _csv(COLUMNS, rows))
+
+
+def _plain(value: float) -> str:
+    return f"{value:.0f}" if value.is_integer() else f"{value:.3f}"
+
+
+def _csv(header: Iterable[str], rows: Iterable[Iterable[str | int]]) -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,189 @@
+"""A trained slide model as it is used: which features it takes, and what it says of slides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcox.errors import InputError, SlideError
+from fedcox.models.architecture import TileScorer
+from fedcox.slides.bag_file import BagFile
+from fedcox.slides.bag_reader import feature_path, open_bag
+from fedcox.slides.cohorts import OpenedBags
+from fedcox.slides.failures import reason_of
+from fedcox.slides.manifest import ManifestRow
+from fedcox.slides.opened_bag import KnownSlide, OpenedBag
+from fedcox.slides.tile_scores import ScoredTiles, ScoreScale, matching
+from fedcox.study.trained_network import TrainedNetwork
+from fedcox.survival.bags import Bags
+from fedcox.survival.cohort import Cohort, FloatArray
+
+NETWORK = "network.safetensors"
+_UNKNOWN = KnownSlide()
+
+
+@dataclass(frozen=True, eq=False)
+class SlideModel:
+    """The paper's tile scorer, trained; `digest` tells its file from all others."""
+
+    network: TrainedNetwork
+    architecture: TileScorer
+    digest: str
+
+    @classmethod
+    def read(cls, folder: str | Path, device: str = "cpu") -> SlideModel:
+        """From the folder that `fedcox slides train` wrote, or its network.safetensors."""
+        given = Path(folder)
+        file = given / NETWORK if given.is_dir() else given
+        if not file.exists():
+            raise InputError(
+                f"{given}: there is no slide model here.",
+                ["Give the folder that `fedcox slides train … --out` wrote."],
+            )
+        network = TrainedNetwork.load(file, device=device)
+        if not isinstance(network.architecture, TileScorer):
+            raise InputError(
+                f"{file} is a {network.architecture.name}, which gives no scores of tiles.",
+                ["A tile scorer is needed, as `fedcox slides train` makes it."],
+            )
+        return cls(network, network.architecture, sha256(file.read_bytes()).hexdigest())
+
+    @property
+    def scale(self) -> ScoreScale | None:
+        """Of the training cohort's tiles; None where noise forbids to tell it."""
+        facts = self.network.facts
+        if facts.get("tile_score_centre") is None:
+            return None
+        return ScoreScale(float(facts["tile_score_centre"]), float(facts["tile_score_reach"]))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it was trained on simulated slides."""
+        return bool(self.network.facts.get("simulated", False))
+
+    def tile_scores(self, bag: OpenedBag) -> FloatArray:
+        """The exact score of every tile: (tiles,)."""
+        from fedcox.models.tile_scorer import tile_scores
+
+        scores = tile_scores(bag.features.read(), self.architecture, self.network.theta)
+        return self.network.slope * scores
+
+    def bag(self, folder: str | Path, slide_id: str, known: KnownSlide = _UNKNOWN) -> OpenedBag:
+        """The features of a slide; SlideError where they are not those of this model."""
+        bag = open_bag(feature_path(folder, slide_id), known)
+        faults = self._faults(bag)
+        if faults:
+            raise SlideError(
+                "The features are not those that the model was trained on.", faults
+            )
+        return bag
+
+    def bags(
+        self, slides: Sequence[ManifestRow], folder: str | Path
+    ) -> tuple[dict[str, OpenedBag], dict[str, str]]:
+        """The bags of these slides by name, and of the others the reason; one at least."""
+        found: dict[str, OpenedBag] = {}
+        faults: dict[str, str] = {}
+        for slide in slides:
+            try:
+                found[slide.slide_id] = self.bag(folder, slide.slide_id)
+            except SlideError as error:
+                faults[slide.slide_id] = reason_of(error)
+        if not found:
+            told = [f"{slide_id}: {reason}" for slide_id, reason in [*faults.items()][:8]]
+            raise SlideError(f"No slide in {folder} can be scored by this model.", told)
+        return found, faults
+
+    def _faults(self, bag: OpenedBag) -> list[str]:
+        facts, width = self.network.facts, bag.features.shape[1]
+        if width != self.architecture.features:
+            return [
+                f"They are {width} per tile; the model takes {self.architecture.features}. "
+                "Reduce them with the reducer that the model was trained with."
+            ]
+        faults = []
+        for name, word in (
+            ("encoder", "encoder"),
+            ("encoder_sha256", "weights of the encoder"),
+            ("reducer_sha256", "reducer"),
+        ):
+            wanted, there = facts.get(name), getattr(bag, name)
+            # Features that were not reduced have the reducer "", which is no other one's.
+            if wanted is not None and there is not None and there != wanted:
+                faults.append(
+                    f"The {word} of the model is {_short(wanted)}, of the features "
+                    f"{_short(there)}."
+                )
+        return faults
+
+    def scored_tiles(
+        self,
+        folder: str | Path,
+        slide_id: str,
+        known: KnownSlide = _UNKNOWN,
+        every_tile: str | Path | None = None,
+    ) -> ScoredTiles:
+        """The tiles of a slide with their places and scores.
+
+        `folder` has the features behind the slide's score. With `every_tile`, a folder of more
+        tiles, all of these are scored and those that entered the slide's score are marked.
+        """
+        own = self.bag(folder, slide_id, known)
+        bag = own if every_tile is None else self.bag(every_tile, slide_id, known)
+        corners, side = _places(bag)
+        entered = np.ones(len(corners), dtype=np.bool_)
+        if every_tile is not None:
+            entered = matching(corners, _places(own)[0])
+            if int(entered.sum()) != own.features.shape[0]:
+                raise SlideError(
+                    "Tiles that entered the slide's score are not among every tile.",
+                    ["Lay tiles with the same --tile-um and --mpp, and a larger --max-tiles."],
+                )
+        scores = self.tile_scores(bag)
+        return ScoredTiles(slide_id, corners, side, scores, entered, _tissue_tiles(bag))
+
+    def cohort(self, patients: Sequence[Sequence[OpenedBag]]) -> Cohort:
+        """Patients with these slides, whose outcomes are not known: for predictions alone."""
+        slides = tuple(tuple(bag.features for bag in own) for own in patients)
+        return Cohort(
+            np.empty((len(slides), 0)),
+            np.ones(len(slides)),
+            np.zeros(len(slides), dtype=np.bool_),
+            bags=Bags(slides, self.architecture.features),
+        )
+
+
+def _places(bag: OpenedBag) -> tuple[FloatArray, float]:
+    """Corners of the tiles and their side, in pixels of the finest level."""
+    if bag.coords is None:
+        reason = bag.no_coords or "The file of features does not tell them."
+        raise SlideError("Nobody knows where on the slide the tiles lie.", [reason])
+    if bag.tile_px_level0 is None:
+        raise SlideError("Nobody knows how large the tiles are on the slide.")
+    return bag.coords, bag.tile_px_level0
+
+
+def _tissue_tiles(bag: OpenedBag) -> int | None:
+    """How many tiles the slide has, drawn or not; only our own files tell."""
+    own = bag.features
+    return own.facts.n_tissue_tiles if isinstance(own, BagFile) else None
+
+
+def feature_facts(opened: OpenedBags) -> Mapping[str, Any]:
+    """What a model's file tells of the features it was trained on."""
+    return {
+        "encoder": opened.encoder,
+        "encoder_sha256": opened.encoder_sha256,
+        "reducer_sha256": opened.reducer_sha256,
+    }
+
+
+def _short(name: object) -> str:
+    """A digest by its first letters; a name as it is."""
+    text = str(name)
+    return f"{text[:12]}…" if len(text) == 64 else repr(text)

@@ -1,0 +1,188 @@
+"""The list that a data manager approves, against what studies ask."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcox.engines.in_process import InProcess
+from fedcox.errors import FedcoxWarning
+from fedcox.federation.center import Center
+from fedcox.federation.query import AbstractQuery
+from fedcox.federation.setting import Setting
+from fedcox.study.asked import asked_by
+from fedcox.study.fit import fit
+from fedcox.study.kept_study import KeptStudy
+from fedcox.study.study import Study
+from fedcox.survival.time_grid import Pieces
+from tests.deployment.hospitals import STUDY, frames, study
+
+SOLVERS = {
+    "newton": 'method = "newton"',
+    "lbfgs": 'method = "lbfgs"',
+    "adam": 'method = "adam"\nsteps = 3',
+    "batches": 'method = "adam"\nsteps = 3\nbatch_size = 50',
+    "compressed": 'method = "adam"\nsteps = 3\ncompression = "8-bit"',
+    "compressed batches": ('method = "adam"\nsteps = 3\nbatch_size = 50\ncompression = "sign"'),
+    "fedavg": 'method = "fedavg"\nrounds = 2',
+}
+GRIDS = {
+    "as given": STUDY,
+    "no horizon": STUDY.replace("horizon = 720\n", ""),
+    "no grid": STUDY.replace("[grid]\nwidth = 60\nhorizon = 720\n", ""),
+    "pieces": STUDY.replace("width = 60", "pieces = 7"),
+    "edges": STUDY.replace("width = 60\nhorizon = 720", "edges = [60, 200, 720]"),
+    "event times": STUDY.replace("width = 60\nhorizon = 720\n", 'times = "events"\n'),
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_study_asks_nothing_that_is_not_on_its_list(solver: str, grid: str) -> None:
+    plan = study(f"{GRIDS[grid]}\n[solver]\n{SOLVERS[solver]}\n")
+    assert asked(plan) <= set(asked_by(plan))
+
+
+@pytest.mark.parametrize("grid", ["as given", "no horizon"])
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "adam"])
+def test_nor_does_one_under_masks(solver: str, grid: str) -> None:
+    masked = "[privacy]\nsecure_sums = true\nnoise = 'none'"
+    plan = study(f"{GRIDS[grid]}\n[solver]\n{SOLVERS[solver]}\n{masked}\n")
+    assert asked(plan) - {"key set-up"} <= set(asked_by(plan))
+
+
+def asked(plan: Study) -> set[str]:
+    """The names of all questions; and each keeps to what the study fixes."""
+    federation = Heard(InProcess.from_frame(plan, frames()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FedcoxWarning)
+        fitted = fit(plan, federation.inner)
+    assert federation.queries
+    assert all(map(KeptStudy(plan).keeps_to, federation.queries))
+    return {row.query for row in fitted.ledger}
+
+
+class Heard:
+    """Centers in this process that remember what they were asked."""
+
+    def __init__(self, inner: InProcess) -> None:
+        self.queries: list[AbstractQuery[Any]] = []
+        heard = self.queries
+
+        class Listening(Center):
+            def answer(self, query: Any, **how: Any) -> Any:
+                heard.append(query)
+                return super().answer(query, **how)
+
+        self.inner = InProcess(  # apart, as between hospitals
+            [
+                Listening(each.name, each.cohort, each.dropped, noise=each.noise)
+                for each in inner.centers
+            ],
+            apart=True,
+        )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("width = 60", "width = 1"),
+        ("width = 60", "width = 30"),
+        ("horizon = 720", "horizon = 701"),
+        ("horizon = 720\n", ""),
+        ("width = 60\nhorizon = 720", 'times = "events"'),
+        ('link = "log"', 'link = "cloglog"'),
+        ('link = "cloglog"', 'link = "logit"'),
+        ("width = 60\n", ""),
+        ("width = 60\nhorizon = 720", "edges = [100, 720]"),
+        ('unit = "days"', 'unit = "days"\nresolution = 6.5'),
+    ],
+    ids=lambda change: change[1],
+)
+@pytest.mark.parametrize("link", ["log", "cloglog"])
+def test_questions_of_another_study_do_not_keep_to_this_one(
+    link: str, change: tuple[str, str]
+) -> None:
+    own = STUDY.replace("[grid]", f'[model]\nlink = "{link}"\n\n[grid]')
+    own = own.replace('event = "died"', 'event = "died"\nunit = "days"')
+    exact = "edges" in change[1] or "resolution" in change[1] or change == ("width = 60\n", "")
+    if change[0] not in own or (link == "cloglog" and exact):
+        return  # this change makes no other study of that link
+    assert not _all_keep(own.replace(*change), own)
+    assert _all_keep(own, own)
+
+
+def test_another_reading_of_censored_intervals_does_not_keep_to_the_study() -> None:
+    own = STUDY.replace("[grid]", '[model]\nlink = "cloglog"\n\n[grid]')
+    other = own.replace("cloglog", 'cloglog"\ncensored_interval = "half')
+    assert not _all_keep(other, own)
+
+
+def _all_keep(asked: str, to: str) -> bool:
+    """Whether every question of one study keeps to another."""
+    federation = Heard(InProcess.from_frame(study(asked), frames()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FedcoxWarning)
+        fit(study(asked), federation.inner)
+    return all(map(KeptStudy(study(to)).keeps_to, federation.queries))
+
+
+NOISED = STUDY + "\n[privacy.noise]\nepsilon = 30\npatients = 630\n"
+
+
+@pytest.mark.parametrize("grid", ["as given", "pieces", "edges", "no width"])
+def test_a_study_under_noise_keeps_to_itself(grid: str) -> None:
+    text = {**GRIDS, "no width": STUDY.replace("width = 60\n", "")}[grid]
+    plan = study(NOISED.replace(STUDY, text))
+    assert asked(plan) <= set(asked_by(plan))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("width = 60", "width = 30"),
+        ("width = 60", "pieces = 12"),
+        ("width = 60\nhorizon = 720", "edges = [60, 200, 720]"),
+        ("horizon = 720", "horizon = 690"),
+        ("max = 120", "max = 100"),
+        ('event = "died"', 'event = "died"\nresolution = 7'),
+    ],
+    ids=lambda change: change[1],
+)
+def test_under_noise_questions_of_another_study_do_not_keep_to_this_one(
+    change: tuple[str, str],
+) -> None:
+    assert not _all_keep(NOISED.replace(*change), NOISED)
+    assert not _all_keep(NOISED, NOISED.replace(*change))
+
+
+def test_more_pieces_than_the_study_names_do_not_keep_to_it() -> None:
+    few, many = (NOISED.replace("width = 60", f"pieces = {number}") for number in (4, 9))
+    assert not _all_keep(many, few)
+
+
+@pytest.mark.parametrize("text", [STUDY, NOISED], ids=["exact", "noise"])
+def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(text: str) -> None:
+    """Each may be the study's; together they would tell what is between their bounds."""
+    plan = study(text.replace("width = 60", "pieces = 6"))
+    federation = Heard(InProcess.from_frame(plan, frames()))
+    fit(plan, federation.inner)
+    first = next(query for query in federation.queries if query.point is not None)
+    assert isinstance(first.setting, Setting)
+    assert isinstance(first.setting.grid, Pieces)
+    bounds = first.setting.grid.bounds
+    coarser = Pieces(np.delete(bounds, 2), first.setting.grid.unit)
+    active = np.ones(coarser.intervals, dtype=np.bool_)
+    other = replace(
+        first,  # type: ignore[type-var]  # every question at parameters is a dataclass
+        agreed=replace(first.setting, grid=coarser, active=active),
+    )
+    for order in ([first, other], [other, first]):
+        kept = KeptStudy(plan)
+        among = ("Aachen", "Bern", "Cork")
+        assert [kept.keeps_to(query, among) for query in order] == [True, False]
+        assert kept.keeps_to(order[1], among[:2])
