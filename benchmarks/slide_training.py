@@ -23,14 +23,14 @@ from torch.nn.functional import binary_cross_entropy_with_logits, leaky_relu
 from benchmarks.machine import describe_machine
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.batch import EpochBatch
-from fedcox.federation.network_setting import NetworkSetting
-from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import TileScorer
-from fedcox.models.network_choices import Precision
-from fedcox.solvers.network_solver import check_finite
+from fedcox.models.network import Network, Precision
+from fedcox.solvers.training import check_finite
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, IntArray
+from fedcox.survival.derivatives import Detail
 from fedcox.survival.descent import AdamDescent
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
@@ -171,22 +171,21 @@ def plain_step(slides: Slides, module: nn.Module, sizes: Sizes, coarse: bool = F
 
 def own_step(slides: Slides, precision: Precision, sizes: Sizes) -> Step:
     """fedcox: a round of a federation with one center, and a step of Adam, as it trains."""
-    setting = NetworkSetting(
-        Setting(
-            TimeGrid.regular(1.0, float(INTERVALS)),
-            np.ones(INTERVALS, dtype=np.bool_),
-            "include",
-            LINKS["logit"],
-            Scaling.none(0),
+    setting = Setting(
+        TimeGrid.regular(1.0, float(INTERVALS)),
+        np.ones(INTERVALS, dtype=np.bool_),
+        "include",
+        LINKS["logit"],
+        Scaling.none(0),
+        predictor=Network(
+            TileScorer(FEATURES, HIDDEN, SLOPE),
+            precision=precision,
+            _device=slides.tiles.device.type,
         ),
-        TileScorer(FEATURES, HIDDEN, SLOPE),
-        precision=precision,
-        _device=slides.tiles.device.type,
     )
     federation = InProcess.from_cohorts({"all": slides.cohort})
     patients = slides.cohort.patients
-    theta = setting.started(0)
-    point = np.concatenate([theta, np.zeros(INTERVALS)])
+    point = np.concatenate([np.zeros(INTERVALS), setting.start()])
     adam, gradient = AdamDescent(point.size), np.empty_like(point)
     steps = count()
 
@@ -195,10 +194,10 @@ def own_step(slides: Slides, precision: Precision, sizes: Sizes) -> Step:
         batch = EpochBatch(0, epoch, index, sizes.batch, patients)
         here = point.copy()
         found = federation.ask(
-            NetworkGradientAt(setting, here[: theta.size], here[theta.size :], batch)
+            DerivativesAt(setting, here[:INTERVALS], here[INTERVALS:], Detail.GRADIENT, batch)
         )
-        np.divide(found.theta, sizes.batch, out=gradient[: theta.size])
-        np.divide(found.alpha, sizes.batch, out=gradient[theta.size :])
+        np.divide(found.alpha, sizes.batch, out=gradient[:INTERVALS])
+        np.divide(found.beta, sizes.batch, out=gradient[INTERVALS:])
         check_finite(found.loss + float(gradient.sum()), epoch)
         adam.step(point, gradient, 1e-3)
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import (
     AbstractArchitecture,
@@ -15,6 +14,7 @@ from fedcox.models.architecture import (
     TileScorer,
     TileScorerWithTable,
 )
+from fedcox.models.network import Network
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, IntArray
 from fedcox.survival.link import LINKS
@@ -87,13 +87,13 @@ def network_setting(
     event_weight: float = 1.0,
     slide_weight: Literal["slide", "patient"] = "slide",
     precision: Literal["float32", "float64", "bfloat16"] = "float64",
-) -> NetworkSetting:
+) -> Setting:
     """On every interval of the grid, with a public scale."""
     scaling = Scaling(np.arange(COLUMNS), np.full(COLUMNS, 0.1), np.full(COLUMNS, 1.5))
     grid: AnyGrid = GRID if LINKS[link].grouped else PIECES
     active = np.ones(grid.intervals, dtype=np.bool_)
-    timing = Setting(grid, active, reading, LINKS[link], scaling)
-    return NetworkSetting(timing, NETWORKS[kind], event_weight, slide_weight, precision)
+    network = Network(NETWORKS[kind], event_weight, slide_weight, precision)
+    return Setting(grid, active, reading, LINKS[link], scaling, predictor=network)
 
 
 def split_choices(draw_seed: int, total: int = PATIENTS) -> tuple[IntArray, int]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
         TileScorer,
         TileScorerWithTable,
     )
-    from fedcox.solvers.network_adam import NetworkAdam
-    from fedcox.solvers.network_averaging import NetworkAveraging
+    from fedcox.solvers.adam import NetworkAdam
+    from fedcox.solvers.federated_averaging import NetworkAveraging
     from fedcox.solvers.private_network import PrivateNetwork
     from fedcox.study.estimator import DiscreteTimeCox, ProportionalHazards
     from fedcox.study.fit import fit
@@ -39,8 +39,8 @@ _HOME = {
     "FedcoxWarning": "fedcox.errors",
     "FittedStudy": "fedcox.study.fitted",
     "InProcess": "fedcox.engines.in_process",
-    "NetworkAdam": "fedcox.solvers.network_adam",
-    "NetworkAveraging": "fedcox.solvers.network_averaging",
+    "NetworkAdam": "fedcox.solvers.adam",
+    "NetworkAveraging": "fedcox.solvers.federated_averaging",
     "NetworkPlan": "fedcox.study.network_plan",
     "OwnModule": "fedcox.models.architecture",
     "Perceptron": "fedcox.models.architecture",

@@ -56,4 +56,4 @@ def test_plain_training_and_ours_have_the_same_gradient() -> None:
     assert module.first.weight.grad is not None
     assert found.alpha == pytest.approx(module.alpha.grad.numpy(), rel=1e-4, abs=1e-5)
     weights = module.first.weight.grad.numpy().ravel()
-    assert found.theta[: weights.size] == pytest.approx(weights, rel=1e-3, abs=1e-5)
+    assert found.beta[: weights.size] == pytest.approx(weights, rel=1e-3, abs=1e-5)

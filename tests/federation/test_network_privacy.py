@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcox.errors import InputError
-from fedcox.federation.network_setting import NetworkSetting
-from fedcox.federation.queries.clipped_network_gradient import ClippedNetworkGradientAt
-from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.queries.bounded_sums import ClippedNetworkGradientAt
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.setting import Setting
 from fedcox.models.architecture import Perceptron, TileScorer
+from fedcox.models.network import Network
 from fedcox.privacy.noise import SeededRandomnessForSimulations, noise_variance, noised
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling
 from tests.network_examples import (
     FEATURES,
@@ -36,9 +38,9 @@ def question(
     kind: Kind, release: GaussianRelease, seed: int = 1, size: float = 1.0, **choices: object
 ) -> ClippedNetworkGradientAt:
     choices.setdefault("precision", "float32")
-    setting: NetworkSetting = network_setting(kind, **choices)  # type: ignore[arg-type]
+    setting: Setting = network_setting(kind, **choices)  # type: ignore[arg-type]
     alpha = np.random.default_rng(seed).normal(-2.0, 1.0, GRID.intervals)
-    return ClippedNetworkGradientAt(setting, size * setting.started(seed), alpha, release)
+    return ClippedNetworkGradientAt(setting, alpha, size * setting.start(seed), release)
 
 
 def packed(query: ClippedNetworkGradientAt, cohort: Cohort) -> FloatArray:
@@ -71,11 +73,11 @@ def test_the_share_of_a_row_does_not_depend_on_how_many_rows_there_are(precision
     """A matrix product of one row, or of two, rounds otherwise than one of many."""
     rng = np.random.default_rng(3)
     cohort = Cohort(rng.normal(size=(70, 30)), rng.uniform(1, 150, 70), rng.random(70) < 0.5)
-    timing = replace(network_setting().timing, scaling=Scaling.none(30))
-    setting = NetworkSetting(timing, Perceptron(30, (64, 32)), precision=precision)  # type: ignore[arg-type]
+    network = Network(Perceptron(30, (64, 32)), precision=precision)  # type: ignore[arg-type]
+    setting = replace(network_setting(), scaling=Scaling.none(30), predictor=network)
     alpha = np.full(GRID.intervals, -2.0)
     query = ClippedNetworkGradientAt(
-        setting, setting.started(1), alpha, GaussianRelease(1e-3, 5.0)
+        setting, alpha, setting.start(1), GaussianRelease(1e-3, 5.0)
     )
     single = np.array([packed(query, cohort.take(np.array([row]))) for row in range(70)])
     for rows in (range(70), range(1, 70), range(2), range(3, 10), range(31, 64)):
@@ -85,13 +87,13 @@ def test_the_share_of_a_row_does_not_depend_on_how_many_rows_there_are(precision
 
 
 def test_noise_whose_rounding_would_eat_the_bound_is_refused() -> None:
-    setting = replace(network_setting(), architecture=TileScorer(256, 128))
-    theta, alpha = np.zeros(33_024), np.zeros(GRID.intervals)
+    setting = network_setting().with_predictor(Network(TileScorer(256, 128)))
+    alpha, beta = np.zeros(GRID.intervals), np.zeros(33_024)
     for multiplier in (3e4, 1e12):
         with pytest.raises(InputError, match=r"(?s)lost in the rounding.*33,030 numbers"):
-            ClippedNetworkGradientAt(setting, theta, alpha, GaussianRelease(multiplier, 0.5))
+            ClippedNetworkGradientAt(setting, alpha, beta, GaussianRelease(multiplier, 0.5))
     release = GaussianRelease(9e3, 0.5)
-    ClippedNetworkGradientAt(setting, theta, alpha, release)
+    ClippedNetworkGradientAt(setting, alpha, beta, release)
     # Close to it a share still points along the gradient, and is not longer than the bound.
     plain = question("bags", GaussianRelease(1e-3, 1e6))
     near = question("bags", GaussianRelease(2.5e5, 0.5))
@@ -118,9 +120,10 @@ def test_without_clipping_it_is_the_gradient(kind: Kind, slide_weight: str) -> N
         kind, GaussianRelease(1e-3, 1e3), precision="float64", slide_weight=slide_weight
     )
     found = query.answer(patients())
-    exact = NetworkGradientAt(query.agreed, query.theta, query.alpha).answer(patients())
-    np.testing.assert_allclose(found.theta, exact.theta, rtol=1e-5, atol=1e-4)
-    np.testing.assert_allclose(found.alpha, exact.alpha, rtol=1e-5, atol=1e-4)
+    at = query.agreed, query.alpha, query.beta
+    exact = DerivativesAt(*at, Detail.GRADIENT).answer(patients())
+    wanted = np.concatenate([exact.beta, exact.alpha])
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
 
 
 def test_a_patient_with_several_slides_is_one_patient() -> None:

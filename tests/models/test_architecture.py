@@ -70,7 +70,7 @@ def test_naming_an_architecture_needs_no_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from fedcox.models.architecture import TileScorer\n"
-        "from fedcox.models.network_sum import NetworkSum\n"
+        "from fedcox.survival.derivatives import Derivatives\n"
         "from fedcox.errors import InputError\n"
         "try:\n    TileScorer().build()\n"
         "except InputError as error:\n    assert 'fedcox[deep]' in str(error)\n"

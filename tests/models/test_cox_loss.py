@@ -96,7 +96,7 @@ def test_the_gradient_of_a_network_follows_the_loss(name: str) -> None:
     patients = model.lay_out(cohort, None)
     theta = start(model.architecture, 1)
     rows = np.array([1, 2, 5, 7, 8, 11, 13])
-    gradient = model.cox_gradient(theta, patients, rows).theta
+    gradient = model.cox_gradient(theta, patients, rows).beta
     direction = np.random.default_rng(0).normal(size=theta.size)
     direction /= np.linalg.norm(direction)
     step = 1e-6

@@ -8,7 +8,7 @@ import torch
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
 from fedcox.models.flat_parameters import start
-from fedcox.models.network_choices import Precision
+from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
@@ -63,7 +63,7 @@ def found(
     reply = model.gradient(
         start(architecture, 0), np.linspace(-2.0, -1.0, GRID.intervals), patients, rows
     )
-    return np.concatenate([reply.theta, reply.alpha]), reply.loss
+    return np.concatenate([reply.beta, reply.alpha]), reply.loss
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,11 @@ def test_slides_that_do_not_fit_are_brought_there_a_batch_at_a_time(
         for most in (2**30, 0)
     )
     wanted = model.gradient(theta, alpha, resident)
-    assert gap(model.gradient(theta, alpha, brought).theta, wanted.theta) <= 1e-6
+    assert gap(model.gradient(theta, alpha, brought).beta, wanted.beta) <= 1e-6
     each = np.concatenate(list(model.patient_gradients(theta, alpha, resident)))
     # Single patients' gradients are never in half precision.
     rounding = 0.01 if precision == "bfloat16" else 1e-6
-    assert gap(each.sum(axis=0)[: theta.size], wanted.theta) <= rounding
+    assert gap(each.sum(axis=0)[: theta.size], wanted.beta) <= rounding
     cells = model.cell_gradient(
         theta,
         alpha,
@@ -125,7 +125,7 @@ def test_slides_that_do_not_fit_are_brought_there_a_batch_at_a_time(
         np.repeat(np.arange(PATIENTS), GRID.intervals),
         np.tile(np.arange(GRID.intervals), PATIENTS),
     )
-    assert gap(cells.theta, wanted.theta) <= 1e-6
+    assert gap(cells.beta, wanted.beta) <= 1e-6
     whole = model.loss(theta, alpha, resident)
     assert whole == pytest.approx(wanted.loss, rel=0.01)
-    assert np.isfinite(model.cox_gradient(theta, resident).theta).all()
+    assert np.isfinite(model.cox_gradient(theta, resident).beta).all()

@@ -48,7 +48,7 @@ def trained(
 
     def loss(point: FloatArray) -> tuple[float, FloatArray]:
         found = model.gradient(point[:3], point[3:], patients)
-        return found.loss, np.concatenate([found.theta, found.alpha])
+        return found.loss, np.concatenate([found.beta, found.alpha])
 
     start = np.concatenate([np.zeros(3), np.full(grid.intervals, -1.0)])
     end = minimize(

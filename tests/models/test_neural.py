@@ -17,11 +17,12 @@ from fedcox.models.architecture import (
     TileScorerWithTable,
 )
 from fedcox.models.flat_parameters import size, start
-from fedcox.models.network_choices import Precision
+from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
-from fedcox.models.neural import NetworkSum, NeuralModel
+from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.derivatives import Derivatives
 from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk
 from tests.models.network_examples import (
@@ -81,7 +82,7 @@ def test_phi_once_has_the_loss_and_gradients_of_the_stack(
     wanted = stacked(model, theta, alpha, cohort, reading)
     tolerance = TOLERANCE[precision]
     assert abs(found.loss - wanted.loss) <= tolerance * wanted.loss
-    assert gap(found.theta, wanted.theta) <= tolerance
+    assert gap(found.beta, wanted.theta) <= tolerance
     assert gap(found.alpha, wanted.alpha) <= tolerance
     assert model.loss(theta, alpha, patients) == pytest.approx(found.loss, rel=tolerance)
 
@@ -102,7 +103,7 @@ def test_gradients_of_single_patients_are_those_of_autograd(name: str, link: Lin
         assert gap(own, wanted) <= 1e-10
     whole = np.concatenate(list(model.patient_gradients(theta, alpha, patients))).sum(axis=0)
     summed = model.gradient(theta, alpha, patients)
-    assert gap(whole, np.concatenate([summed.theta, summed.alpha])) <= 1e-10
+    assert gap(whole, np.concatenate([summed.beta, summed.alpha])) <= 1e-10
 
 
 @pytest.mark.parametrize("architecture", [TileScorer(32, 128), TileScorerWithTable(32, 3, 64)])
@@ -176,7 +177,7 @@ def test_any_split_over_centers_sums_to_the_pooled_gradient(
     model = NeuralModel(ARCHITECTURES[name], link, GRID.intervals, 2.0)
     theta, alpha = weights(model)
 
-    def gradient(of: Cohort) -> NetworkSum:
+    def gradient(of: Cohort) -> Derivatives:
         return model.gradient(theta, alpha, model.lay_out(of, placed(of, link=link)))
 
     whole = gradient(cohort)
@@ -184,7 +185,7 @@ def test_any_split_over_centers_sums_to_the_pooled_gradient(
     total = own[0] + own[1] + own[2]
     # Slides go one by one and are summed in float64; rows of a table share a product.
     tolerance = 1e-6 if ARCHITECTURES[name].inputs == "table" else 1e-12
-    assert gap(total.theta, whole.theta) <= tolerance
+    assert gap(total.beta, whole.beta) <= tolerance
     assert gap(total.alpha, whole.alpha) <= tolerance
     assert total.loss == pytest.approx(whole.loss, rel=tolerance)
 
@@ -204,7 +205,7 @@ def test_a_patient_drawn_twice_counts_twice(name: str) -> None:
     found = model.gradient(theta, alpha, patients, np.array([3, 9, 3]))
     single = [model.gradient(theta, alpha, patients, np.array([row])) for row in (3, 9)]
     assert found.loss == pytest.approx(2 * single[0].loss + single[1].loss, rel=1e-12)
-    assert gap(found.theta, 2 * single[0].theta + single[1].theta) <= 1e-12
+    assert gap(found.beta, 2 * single[0].beta + single[1].beta) <= 1e-12
     assert gap(found.alpha, 2 * single[0].alpha + single[1].alpha) <= 1e-12
 
 
@@ -223,13 +224,13 @@ def test_all_cells_together_are_the_whole_loss_and_others_add_nothing(
     found = model.cell_gradient(theta, alpha, patients, rows, intervals)
     whole = model.gradient(theta, alpha, patients)
     assert found.loss == pytest.approx(whole.loss, rel=1e-12)
-    assert gap(found.theta, whole.theta) <= 1e-12
+    assert gap(found.beta, whole.beta) <= 1e-12
     assert gap(found.alpha, whole.alpha) <= 1e-12
     twice = model.cell_gradient(
         theta, alpha, patients, np.tile(rows[:5], 2), np.tile(intervals[:5], 2)
     )
     once = model.cell_gradient(theta, alpha, patients, rows[:5], intervals[:5])
-    assert gap(twice.theta, 2 * once.theta) <= 1e-12
+    assert gap(twice.beta, 2 * once.beta) <= 1e-12
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -264,7 +265,7 @@ def test_nobody_adds_nothing() -> None:
             model.cell_gradient(theta, alpha, somebody, none, none),
         ):
             assert found.loss == 0.0
-            assert not found.theta.any()
+            assert not found.beta.any()
             assert not found.alpha.any()
         assert model.slide_scores(theta, empty) == []
         assert list(model.patient_gradients(theta, alpha, empty)) == []
@@ -286,7 +287,7 @@ def test_half_precision_features_are_used_as_they_are() -> None:
             model.gradient(theta, alpha, model.lay_out(own, placed(own)))
             for own in (cohort, same)
         )
-        assert np.array_equal(left.theta, right.theta)
+        assert np.array_equal(left.beta, right.beta)
 
 
 @pytest.mark.parametrize("name", ["tile scorer", "own, of bags", "own, of both"])
@@ -299,8 +300,8 @@ def test_bfloat16_products_are_near_and_their_sums_are_float64(name: str) -> Non
     theta, alpha = weights(exact)
     found = coarse.gradient(theta, alpha, coarse.lay_out(cohort, placed(cohort)))
     wanted = exact.gradient(theta, alpha, exact.lay_out(cohort, placed(cohort)))
-    assert found.theta.dtype == np.float64
-    assert 0 < gap(found.theta, wanted.theta) <= 0.03
+    assert found.beta.dtype == np.float64
+    assert 0 < gap(found.beta, wanted.beta) <= 0.03
     assert found.loss == pytest.approx(wanted.loss, rel=0.01)
 
 
@@ -336,7 +337,7 @@ def test_slides_that_do_not_fit_in_memory_are_read_and_give_the_same() -> None:
     for patients, reads in ((kept, 1), (read, 3)):
         for _ in range(2):
             found = model.gradient(theta, alpha, patients)
-            assert np.array_equal(found.theta, wanted.theta)
+            assert np.array_equal(found.beta, wanted.beta)
         assert {slide.reads for own in counted for slide in own} == {reads}
 
 
@@ -420,7 +421,7 @@ def test_the_same_question_has_the_same_bits_and_draws_nothing(name: str) -> Non
         model.gradient(*weights(model), model.lay_out(cohort, placed(cohort)))
         for model in (NeuralModel(ARCHITECTURES[name], "logit", GRID.intervals),) * 2
     )
-    assert np.array_equal(first.theta, again.theta)
+    assert np.array_equal(first.beta, again.beta)
     assert np.array_equal(first.alpha, again.alpha)
     assert first.loss == again.loss
     assert torch.equal(torch.get_rng_state(), before)

@@ -15,10 +15,10 @@ from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
-from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import AbstractAdditiveQuery
-from fedcox.solvers.network_adam import NetworkAdam
+from fedcox.solvers.adam import NetworkAdam
 from fedcox.study.network_plan import NetworkPlan
 from fedcox.study.network_training import train_network
 from fedcox.study.trained_network import TrainedNetwork
@@ -157,9 +157,8 @@ def questions(kind: Kind) -> dict[str, AbstractAdditiveQuery[Any]]:
     held = HeldOut(5, 0.25, PATIENTS)
     for link, reading in zip(LINKS, READINGS, strict=True):
         setting = network_setting(kind, link=link, reading=reading, event_weight=3.0)
-        theta = setting.started(1)
         alpha = rng.normal(-2.0, 0.5, GRID.intervals)
-        at = setting, theta, alpha
+        at = setting, alpha, setting.start(1)
         place = 5, 2, 1
         batches = {
             "all": None,
@@ -169,7 +168,7 @@ def questions(kind: Kind) -> dict[str, AbstractAdditiveQuery[Any]]:
             "cells without some": EpochCells(*place, 150, PATIENTS, GRID.intervals, held),
         }
         for name, batch in batches.items():
-            found[f"{name}, {link}, {reading}"] = NetworkGradientAt(*at, batch)
+            found[f"{name}, {link}, {reading}"] = DerivativesAt(*at, Detail.GRADIENT, batch)
         found[f"loss, {link}, {reading}"] = NetworkLossAt(*at, held)
         for detail in (Detail.DIAGONAL, Detail.HESSIAN):
             query = BaselineSlopesAt(*at, np.array([1.3]), detail)
@@ -203,13 +202,11 @@ def test_questions_have_one_digest_each_and_the_same_one_again() -> None:
 
 def test_a_batch_of_cells_adds_up_to_everything() -> None:
     setting = network_setting("both", reading="half")
-    theta, alpha = setting.started(1), np.full(GRID.intervals, -2.0)
-    whole = NetworkGradientAt(setting, theta, alpha)
+    at = setting, np.full(GRID.intervals, -2.0), setting.start(1)
+    whole = DerivativesAt(*at, Detail.GRADIENT)
     pairs = PATIENTS * GRID.intervals
     pieces = [
-        NetworkGradientAt(
-            setting, theta, alpha, EpochCells(1, 1, index, 77, PATIENTS, GRID.intervals)
-        )
+        replace(whole, batch=EpochCells(1, 1, index, 77, PATIENTS, GRID.intervals))
         for index in range(-(-pairs // 77))
     ]
     cohort: Cohort = patients()

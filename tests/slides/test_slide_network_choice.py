@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fedcox.models.network_choices import Precision
+from fedcox.models.network import Precision
 from fedcox.slides.network_choice import SlideNetworkChoice
-from fedcox.solvers.network_adam import NetworkAdam
-from fedcox.solvers.network_solver import AbstractNetworkSolver
+from fedcox.solvers.adam import NetworkAdam
 from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.solvers.training import AbstractTrainer
 
 PRIVATE = PrivateNetwork(epsilon=3.0, delta=1e-5, patients=100, steps=5)
 
@@ -42,6 +42,6 @@ def test_products_are_in_the_precision_that_suits_the_device_unless_one_is_asked
     [(NetworkAdam(), None, True), (PRIVATE, None, False), (NetworkAdam(), False, False)],
 )
 def test_labels_are_balanced_unless_nobody_may_count_events(
-    solver: AbstractNetworkSolver, asked: bool | None, wanted: bool
+    solver: AbstractTrainer, asked: bool | None, wanted: bool
 ) -> None:
     assert choice(balanced=asked).plan(4, solver).balanced is wanted

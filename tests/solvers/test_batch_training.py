@@ -13,11 +13,14 @@ from scipy.special import expit
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.batch import CellBatch
 from fedcox.federation.queries.derivatives import DerivativesAt
-from fedcox.solvers.batch_training import BatchTraining, TrainedPoint
-from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
+from fedcox.solvers.batch_training import (
+    BatchTraining,
+    CellSampler,
+    PatientSampler,
+)
+from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.sampling import CellSampler, PatientSampler
-from fedcox.solvers.solver import Problem, Step
+from fedcox.solvers.solver import Point, Problem, Step
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
@@ -79,7 +82,7 @@ def trained(
     width: float | None = 20.0,
     *,
     by_cells: bool = True,
-) -> tuple[TrainedPoint, list[Step]]:
+) -> tuple[Point, list[Step]]:
     agreement = agreed(federation, link, reading, width)
     problem = problem_of(agreement, ridge=0.5)
     sampler = (
@@ -95,7 +98,7 @@ def trained(
 @cache
 def pooled(
     link: str, reading: CensoredInterval, width: float | None, by_cells: bool
-) -> tuple[TrainedPoint, list[Step]]:
+) -> tuple[Point, list[Step]]:
     federation = InProcess.from_cohorts({"all": COHORT})
     return trained(federation, link, reading, width, by_cells=by_cells)
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.queries.derivatives import DerivativesAt
-from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
-from fedcox.solvers.cooling import cooled
+from fedcox.federation.queries.local_steps import LocalLooks, LocalSteps, LocalTraining
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import Problem, Step, full_curvature
+from fedcox.solvers.training import decayed
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.fit import start
 from fedcox.study.plan import Plan
@@ -46,7 +46,8 @@ def training_of(
 ) -> LocalTraining:
     setting = agreement.setting
     scale = np.ones(setting.intervals + setting.columns)
-    return LocalTraining(setting, problem.ridge / PATIENTS, scale, descent, steps, cells)
+    ridge = problem.ridge / PATIENTS
+    return LocalTraining(setting, descent, LocalLooks(steps, cells), ridge, scale)
 
 
 def gradient_descent(link: str, rate: float, steps: int, *, scaled: bool) -> FloatArray:
@@ -59,7 +60,7 @@ def gradient_descent(link: str, rate: float, steps: int, *, scaled: bool) -> Flo
         of_alpha, of_beta = curvature.alpha / PATIENTS, np.diag(curvature.beta) / PATIENTS
     for number in range(1, steps + 1):
         here = federation.ask(DerivativesAt(agreement.setting, alpha, beta, Detail.GRADIENT))
-        step = cooled(rate, number, steps)
+        step = decayed(rate, number, steps)
         alpha = alpha - step * here.alpha / PATIENTS / of_alpha
         beta = beta - step * (here.beta + problem.ridge * beta) / PATIENTS / of_beta
     return np.concatenate([alpha, beta])

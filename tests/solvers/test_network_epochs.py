@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from fedcox.solvers.network_epochs import AbstractTraining, Epochs
-from fedcox.solvers.network_solver import (
+from fedcox.solvers.solver import Point
+from fedcox.solvers.training import (
+    AbstractTraining,
     EpochLoss,
-    NetworkStep,
-    Point,
+    Epochs,
     TrainingState,
+    TrainingStep,
 )
 from fedcox.survival.cohort import FloatArray
 
@@ -22,7 +23,7 @@ LOSSES = {1: 5.0, 2: 4.0, 3: 3.0, 4: 3.5, 5: 3.2, 6: 1.0}
 
 
 class Counting(AbstractTraining):
-    """θ counts the epochs that were trained; α does not move."""
+    """β counts the epochs that were trained; α does not move."""
 
     def __init__(self) -> None:
         self._here = self._best = 0.0
@@ -34,14 +35,14 @@ class Counting(AbstractTraining):
 
     @property
     def point(self) -> Point:
-        return np.array([self._here]), np.zeros(1)
+        return Point(np.zeros(1), np.array([self._here]))
 
     def keep(self) -> None:
         self._best = self._here
 
     @property
     def best(self) -> Point:
-        return np.array([self._best]), np.zeros(1)
+        return Point(np.zeros(1), np.array([self._best]))
 
     @property
     def arrays(self) -> dict[str, FloatArray]:
@@ -68,10 +69,10 @@ class Kept:
 
 
 def held_out_loss(point: Point) -> float:
-    return LOSSES[int(point[0][0])]
+    return LOSSES[int(point.beta[0])]
 
 
-def unwatched(step: NetworkStep | EpochLoss) -> None:
+def unwatched(step: TrainingStep | EpochLoss) -> None:
     pass
 
 
@@ -80,22 +81,22 @@ def epochs(*, most: int = 6, patience: int | None = 2) -> Epochs:
 
 
 def test_it_ends_where_held_out_patients_gain_nothing_and_gives_the_best() -> None:
-    told: list[NetworkStep | EpochLoss] = []
+    told: list[TrainingStep | EpochLoss] = []
     found = epochs().of(Counting(), told.append, None)
     assert [epoch.validation for epoch in found.epochs] == [5.0, 4.0, 3.0, 3.5, 3.2]
     assert [epoch.loss for epoch in found.epochs] == [10.0 / number for number in range(1, 6)]
-    assert (found.best, found.theta.tolist()) == (3, [3.0])
+    assert (found.best, found.beta.tolist()) == (3, [3.0])
     assert told == list(found.epochs)
 
 
 def test_without_patience_all_epochs_are_trained() -> None:
     found = epochs(patience=None).of(Counting(), unwatched, None)
-    assert (len(found.epochs), found.best, found.theta.tolist()) == (6, 6, [6.0])
+    assert (len(found.epochs), found.best, found.beta.tolist()) == (6, 6, [6.0])
 
 
 def test_without_held_out_patients_the_last_epoch_is_the_best() -> None:
     found = Epochs(4, 1, lambda point: None).of(Counting(), unwatched, None)
-    assert (len(found.epochs), found.best, found.theta.tolist()) == (4, 4, [4.0])
+    assert (len(found.epochs), found.best, found.beta.tolist()) == (4, 4, [4.0])
 
 
 @pytest.mark.parametrize("crash_after", [1, 2, 3, 4, 5])
@@ -105,9 +106,9 @@ def test_after_a_crash_it_goes_on_from_the_last_whole_epoch(crash_after: int) ->
     with pytest.raises(KeyboardInterrupt):
         epochs().of(Counting(), unwatched, kept)
     kept.crash_after = None
-    told: list[NetworkStep | EpochLoss] = []
+    told: list[TrainingStep | EpochLoss] = []
     found = epochs().of(Counting(), told.append, kept)
     assert found.epochs == whole.epochs
-    assert (found.best, found.theta.tolist()) == (whole.best, whole.theta.tolist())
+    assert (found.best, found.beta.tolist()) == (whole.best, whole.beta.tolist())
     assert told == list(whole.epochs[crash_after:])
     assert [len(state.epochs) for state in kept.saved] == [1, 2, 3, 4, 5]

@@ -13,18 +13,19 @@ from fedcox.errors import InputError
 from fedcox.federation.batch import HeldOut
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
-from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import Federation
+from fedcox.federation.setting import Setting
 from fedcox.privacy.accountant import epsilon_of
 from fedcox.privacy.release import GaussianRelease
-from fedcox.solvers.cooling import cooled
-from fedcox.solvers.early_stopping import best_epoch, is_over
-from fedcox.solvers.network_adam import NetworkAdam
-from fedcox.solvers.network_averaging import NetworkAveraging
+from fedcox.solvers.adam import NetworkAdam
+from fedcox.solvers.federated_averaging import NetworkAveraging
+from fedcox.solvers.losses import DiscreteTimeLoss, setting_of
 from fedcox.solvers.network_baseline import refitted_baseline, rescaled_baseline
-from fedcox.solvers.network_solver import EpochLoss, NetworkProblem, NetworkStep
 from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.solvers.solver import Problem
+from fedcox.solvers.training import EpochLoss, TrainingStep, best_epoch, decayed, is_over
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.time_grid import CensoredInterval
@@ -42,23 +43,32 @@ from tests.problems import READINGS
 from tests.stacked_glm import by_pieces, by_width
 
 
-def problem(kind: Kind = "bags", seed: int = 3, **choices: Any) -> NetworkProblem:
+def problem(kind: Kind = "bags", seed: int = 3, **choices: Any) -> Problem:
     setting = network_setting(kind, **choices)
-    cells = float(setting.timing.placed(patients()).intervals.sum())
-    alpha = np.full(GRID.intervals, -2.0)
-    return NetworkProblem(setting, setting.started(seed), alpha, PATIENTS, cells, seed)
+    cells = float(setting.placed(patients()).intervals.sum())
+    alpha, beta = np.full(GRID.intervals, -2.0), setting.start(seed)
+    loss, ridge = DiscreteTimeLoss(setting), np.zeros(beta.size)
+    return Problem(loss, alpha, beta, ridge, PATIENTS, np.nan, cells=cells, seed=seed)
+
+
+def gradient_at(asked: Problem, alpha: FloatArray, beta: FloatArray) -> DerivativesAt:
+    return DerivativesAt(setting_in(asked), alpha, beta, Detail.GRADIENT)
+
+
+def setting_in(asked: Problem) -> Setting:
+    return setting_of(asked, "a network")
 
 
 def federation() -> InProcess:
     return InProcess.from_cohorts(split_up(patients(), *uneven()))
 
 
-def descended(asked: NetworkProblem, rate: float, steps: int) -> tuple[FloatArray, FloatArray]:
+def descended(asked: Problem, rate: float, steps: int) -> tuple[FloatArray, FloatArray]:
     """Gradient descent on the pooled patients, written out."""
-    theta, alpha = asked.theta.copy(), asked.alpha.copy()
+    theta, alpha = asked.beta.copy(), asked.alpha.copy()
     for _ in range(steps):
-        found = NetworkGradientAt(asked.setting, theta, alpha).answer(patients())
-        theta = theta - rate * found.theta / PATIENTS
+        found = gradient_at(asked, alpha, theta).answer(patients())
+        theta = theta - rate * found.beta / PATIENTS
         alpha = alpha - rate * found.alpha / PATIENTS
     return theta, alpha
 
@@ -73,28 +83,28 @@ def test_averaging_of_one_step_on_everybody_is_gradient_descent(
     asked = problem(kind, link=link)
     solver = NetworkAveraging(rounds=8, batch_size=None, learning_rate=0.1, descent="sgd")
     centers: Federation = Masked.around(federation()) if masked else federation()
-    found = solver.minimise(centers, asked)
+    found = solver.train(centers, asked)
     theta, alpha = descended(asked, 0.1, 8)
     tolerance = 1e-8 if masked else 1e-12
-    np.testing.assert_allclose(found.theta, theta, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found.beta, theta, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found.alpha, alpha, rtol=tolerance, atol=tolerance)
-    assert np.abs(found.theta - asked.theta).max() > 1e-3  # it moved
+    assert np.abs(found.beta - asked.beta).max() > 1e-3  # it moved
 
 
 def test_averaging_of_one_center_is_training_there() -> None:
     asked = problem()
     solver = NetworkAveraging(rounds=2, local_epochs=3, batch_size=8, learning_rate=0.01)
-    alone = solver.minimise(InProcess.from_cohorts({"all": patients()}), asked)
-    split = solver.minimise(federation(), asked)
+    alone = solver.train(InProcess.from_cohorts({"all": patients()}), asked)
+    split = solver.train(federation(), asked)
     assert alone.epochs[-1].loss < alone.epochs[0].loss
-    assert np.abs(alone.theta - split.theta).max() > 1e-6  # centers walk their own ways
-    again = solver.minimise(federation(), asked)
-    assert again.theta.tolist() == split.theta.tolist()
+    assert np.abs(alone.beta - split.beta).max() > 1e-6  # centers walk their own ways
+    again = solver.train(federation(), asked)
+    assert again.beta.tolist() == split.beta.tolist()
 
 
 def test_a_batch_of_everybody_is_asked_without_a_batch() -> None:
     centers = federation()
-    found = NetworkAdam(epochs=3, batch_size=PATIENTS).minimise(centers, problem())
+    found = NetworkAdam(epochs=3, batch_size=PATIENTS).train(centers, problem())
     assert {row.query for row in centers.ledger.since((0, 0))} == {"network gradient"}
     assert centers.ledger.rounds == 3
     assert len(found.epochs) == 3
@@ -103,16 +113,16 @@ def test_a_batch_of_everybody_is_asked_without_a_batch() -> None:
 @pytest.mark.parametrize("link", ["log", "cloglog"])
 @pytest.mark.parametrize("batching", ["patients", "rows"])
 def test_training_lowers_the_loss_and_tells_every_step(batching: Any, link: str) -> None:
-    told: list[NetworkStep | EpochLoss] = []
+    told: list[TrainingStep | EpochLoss] = []
     solver = NetworkAdam(epochs=12, learning_rate=0.02, batching=batching)
     asked = problem(link=link)
-    found = solver.minimise(federation(), asked, told.append)
+    found = solver.train(federation(), asked, told.append)
     assert found.epochs[-1].loss < 0.9 * found.epochs[0].loss
-    steps = [step for step in told if isinstance(step, NetworkStep)]
+    steps = [step for step in told if isinstance(step, TrainingStep)]
     assert [step for step in told if isinstance(step, EpochLoss)] == list(found.epochs)
     assert steps[-1].epoch == 12
     assert steps[-1].step == steps[-1].steps
-    whole = NetworkGradientAt(asked.setting, found.theta, found.alpha).answer(patients())
+    whole = gradient_at(asked, found.alpha, found.beta).answer(patients())
     assert whole.loss / PATIENTS == pytest.approx(found.epochs[-1].loss, rel=0.1)
     # Steps tell the loss per patient, too, whatever a batch is of.
     assert np.mean([step.loss for step in steps[-4:]]) == pytest.approx(
@@ -127,10 +137,10 @@ def test_every_split_and_secure_sums_take_the_path_of_the_pooled_patients(
 ) -> None:
     asked = problem("both", link="log")
     solver = NetworkAdam(epochs=2, batching=batching, learning_rate=0.02, validation=0.2)
-    pooled = solver.minimise(InProcess.from_cohorts({"all": patients()}), asked)
-    found = solver.minimise(Masked.around(federation()) if masked else federation(), asked)
+    pooled = solver.train(InProcess.from_cohorts({"all": patients()}), asked)
+    found = solver.train(Masked.around(federation()) if masked else federation(), asked)
     tolerance = 1e-6 if masked else 1e-9
-    np.testing.assert_allclose(found.theta, pooled.theta, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found.beta, pooled.beta, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found.alpha, pooled.alpha, rtol=tolerance, atol=tolerance)
 
 
@@ -139,12 +149,12 @@ def test_early_stopping_keeps_the_best_on_held_out_patients(solver: Any) -> None
     long = {"rounds": 60} if solver is NetworkAveraging else {"epochs": 60}
     made = solver(**long, batch_size=8, learning_rate=0.1, validation=0.3, patience=3)
     asked, centers = problem(), federation()
-    found = made.minimise(centers, asked)
+    found = made.train(centers, asked)
     losses = [epoch.validation for epoch in found.epochs]
     assert len(losses) == found.best + 3 < 60
     assert min(losses) == losses[found.best - 1]
     held = HeldOut(asked.seed, 0.3, PATIENTS)
-    there = NetworkLossAt(asked.setting, found.theta, found.alpha, held).answer(patients())
+    there = NetworkLossAt(setting_in(asked), found.alpha, found.beta, held).answer(patients())
     assert there.patients == 18
     assert there.loss / 18 == pytest.approx(losses[found.best - 1], rel=1e-12)
 
@@ -171,7 +181,7 @@ def test_a_training_that_leaves_all_bounds_says_so() -> None:
         np.errstate(all="ignore"),
         pytest.raises(InputError, match="smaller learning_rate"),
     ):
-        solver.minimise(federation(), problem())
+        solver.train(federation(), problem())
 
 
 @pytest.mark.parametrize(
@@ -201,11 +211,11 @@ def test_a_refitted_baseline_of_pieces_has_as_many_events_as_were_seen() -> None
     asked = problem("bags", link="log", event_weight=20.0)
     cohort = patients()
     rows = by_pieces(cohort.time.tolist(), cohort.event.tolist(), PIECES.bounds.tolist(), 1.0)
-    risk = np.exp(asked.setting.risk(cohort, asked.theta))[rows.patient]
+    risk = np.exp(setting_in(asked).risk(cohort, asked.beta))[rows.patient]
     at_risk = np.bincount(rows.interval, rows.weight * risk)
     wanted = np.log(np.bincount(rows.interval, rows.event) / at_risk)
     for start in (asked.alpha, asked.alpha - 6.0, asked.alpha + 4.0):
-        alpha = refitted_baseline(federation(), asked.setting, asked.theta, start)
+        alpha = refitted_baseline(federation(), setting_in(asked), start, asked.beta)
         np.testing.assert_allclose(alpha, wanted, atol=1e-9)
 
 
@@ -214,15 +224,15 @@ def test_a_refitted_baseline_is_where_slopes_vanish(link: str) -> None:
     asked = problem("bags", link=link, event_weight=20.0)
     centers = federation()
     for start in (asked.alpha, asked.alpha - 6.0, asked.alpha + 4.0):
-        alpha = refitted_baseline(centers, asked.setting, asked.theta, start)
-        at = asked.setting, asked.theta, alpha, np.ones(1)
+        alpha = refitted_baseline(centers, setting_in(asked), start, asked.beta)
+        at = setting_in(asked), alpha, asked.beta, np.ones(1)
         found = BaselineSlopesAt(*at, Detail.GRADIENT).answer(patients())
         assert np.abs(found.alpha).max() < 1e-8
     # In every interval as many events are predicted as were seen.
-    risk = asked.setting.risk(patients(), asked.theta)
-    placed = asked.setting.timing.placed(patients())
+    risk = setting_in(asked).risk(patients(), asked.beta)
+    placed = setting_in(asked).placed(patients())
     at_risk = placed.intervals[:, None] > np.arange(GRID.intervals)
-    hazard = asked.setting.timing.link.hazard(risk[:, None] + alpha)
+    hazard = setting_in(asked).link.hazard(risk[:, None] + alpha)
     seen = np.bincount(placed.intervals[placed.event] - 1, minlength=GRID.intervals)
     # The score of cloglog weighs an event by v / hazard, a little more than one.
     tolerance = 1e-8 if link == "logit" else 0.02
@@ -236,7 +246,7 @@ def test_a_refitted_baseline_is_that_of_statsmodels_with_risks_as_offset(
     link: str, reading: CensoredInterval
 ) -> None:
     asked = problem("both", link=link, reading=reading, event_weight=20.0)
-    alpha = refitted_baseline(federation(), asked.setting, asked.theta, asked.alpha)
+    alpha = refitted_baseline(federation(), setting_in(asked), asked.alpha, asked.beta)
     cohort = patients()
     rows = by_width(cohort.time.tolist(), cohort.event.tolist(), 25.0, reading, horizon=150.0)
     kind = {"logit": sm.families.links.Logit, "cloglog": sm.families.links.CLogLog}[link]
@@ -245,7 +255,7 @@ def test_a_refitted_baseline_is_that_of_statsmodels_with_risks_as_offset(
         np.eye(GRID.intervals)[rows.interval],
         family=sm.families.Binomial(kind()),
         freq_weights=rows.weight,
-        offset=asked.setting.risk(cohort, asked.theta)[rows.patient],
+        offset=setting_in(asked).risk(cohort, asked.beta)[rows.patient],
     )
     wanted = glm.fit(tol=1e-12, tol_criterion="params", maxiter=100).params
     happened = np.bincount(rows.interval, rows.event, GRID.intervals) > 0
@@ -255,9 +265,9 @@ def test_a_refitted_baseline_is_that_of_statsmodels_with_risks_as_offset(
 
 def test_a_rescaled_baseline_is_where_all_slopes_vanish() -> None:
     asked = problem("both", event_weight=20.0)
-    theta = 0.3 * asked.theta
-    alpha, slope = rescaled_baseline(federation(), asked.setting, theta, asked.alpha)
-    at = asked.setting, theta, alpha, np.array([slope])
+    theta = 0.3 * asked.beta
+    alpha, slope = rescaled_baseline(federation(), setting_in(asked), asked.alpha, theta)
+    at = setting_in(asked), alpha, theta, np.array([slope])
     found = BaselineSlopesAt(*at, Detail.GRADIENT).answer(patients())
     assert np.abs(found.alpha).max() < 1e-6
     assert slope == 0.0 or abs(found.beta[0]) < 1e-6
@@ -266,10 +276,10 @@ def test_a_rescaled_baseline_is_where_all_slopes_vanish() -> None:
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_risks_that_say_the_contrary_give_one_curve_for_all(sign: float) -> None:
     asked = problem("bags")
-    trained = NetworkAdam(epochs=10, learning_rate=0.05).minimise(federation(), asked)
-    theta = trained.theta.copy()
+    trained = NetworkAdam(epochs=10, learning_rate=0.05).train(federation(), asked)
+    theta = trained.beta.copy()
     theta[-4:] *= sign  # the last layer: the risk itself
-    _, slope = rescaled_baseline(federation(), asked.setting, theta, asked.alpha)
+    _, slope = rescaled_baseline(federation(), setting_in(asked), asked.alpha, theta)
     assert slope > 0.3 if sign > 0 else slope == 0.0
 
 
@@ -293,17 +303,17 @@ def test_without_noise_and_clipping_a_private_training_is_gradient_descent(link:
     noised = [
         replace(center, noise=NoisedReplies("study", 1e-4)) for center in federation().centers
     ]
-    told: list[NetworkStep | EpochLoss] = []
-    found = solver.minimise(InProcess(noised), asked, told.append)
+    told: list[TrainingStep | EpochLoss] = []
+    found = solver.train(InProcess(noised), asked, told.append)
     assert len(told) == 6
-    point = asked.theta.copy(), asked.alpha.copy()
+    point = asked.alpha.copy(), asked.beta.copy()
     for number in range(1, 7):
-        rate = cooled(0.2, number, 6)
-        here = NetworkGradientAt(asked.setting, *point).answer(patients())
-        point = point[0] - rate * here.theta / PATIENTS, point[1] - rate * here.alpha / PATIENTS
-    np.testing.assert_allclose(found.theta, point[0], atol=1e-6)
-    np.testing.assert_allclose(found.alpha, point[1], atol=1e-6)
-    assert np.abs(found.theta - asked.theta).max() > 1e-2
+        rate = decayed(0.2, number, 6)
+        here = gradient_at(asked, *point).answer(patients())
+        point = point[0] - rate * here.alpha / PATIENTS, point[1] - rate * here.beta / PATIENTS
+    np.testing.assert_allclose(found.alpha, point[0], atol=1e-6)
+    np.testing.assert_allclose(found.beta, point[1], atol=1e-6)
+    assert np.abs(found.beta - asked.beta).max() > 1e-2
 
 
 def test_noise_in_the_log_risk_follows_from_public_numbers() -> None:

@@ -24,10 +24,10 @@ from fedcox.federation.center import Center
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer
 from fedcox.privacy.gate import Gate
 from fedcox.privacy.policy import BY_NAME_ONLY, QUESTIONS, Policy
-from fedcox.solvers.network_adam import NetworkAdam
-from fedcox.solvers.network_averaging import NetworkAveraging
-from fedcox.solvers.network_solver import EpochLoss, NetworkStep
+from fedcox.solvers.adam import NetworkAdam
+from fedcox.solvers.federated_averaging import NetworkAveraging
 from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.solvers.training import EpochLoss, TrainingStep
 from fedcox.study.asked_of_network import asked_by_training
 from fedcox.study.network_checkpoint import NetworkCheckpoint
 from fedcox.study.network_plan import NetworkPlan
@@ -109,7 +109,7 @@ def test_balanced_training_gives_the_curves_of_unbalanced_training(link: Any) ->
     asked = NetworkPlan(Perceptron(3, ()), 15.0, 150.0, link=link, solver=solver)
     plain = train_network(asked, federation(cohort))
     balanced = train_network(replace(asked, balanced=True), federation(cohort))
-    assert balanced.setting.event_weight == pytest.approx(6.13, abs=0.01)
+    assert balanced.network.event_weight == pytest.approx(6.13, abs=0.01)
     assert plain.slope == 1.0
     apart = np.abs(plain.survival(others) - balanced.survival(others))
     assert apart.mean() < 0.015
@@ -127,7 +127,7 @@ def _events_by_interval(
     With cloglog cumulative hazards are counted, which an event adds v / hazard to: the number
     of events itself is met to a few parts in a hundred.
     """
-    timing = trained.setting.timing
+    timing = trained.setting
     placed = timing.grid.at_risk(cohort.time, cohort.event, timing.reading)
     intervals = np.arange(timing.grid.intervals)
     at_risk = (placed.intervals[:, None] > intervals).astype(np.float64)
@@ -150,7 +150,7 @@ def test_a_linear_network_ends_at_the_fit_without_a_width() -> None:
     solver = NetworkAdam(epochs=500, batch_size=300, learning_rate=0.05)
     asked = NetworkPlan(Perceptron(3, ()), solver=solver, precision="float64", balanced=True)
     trained = train_network(asked, federation(cohort))
-    grid, scaling = trained.setting.timing.grid, trained.setting.timing.scaling
+    grid, scaling = trained.setting.grid, trained.setting.scaling
     assert isinstance(grid, Pieces)
     assert grid.unit == 1.0
     fitted = np.isfinite(trained.alpha)
@@ -161,7 +161,7 @@ def test_a_linear_network_ends_at_the_fit_without_a_width() -> None:
     np.testing.assert_allclose(trained.theta / scaling.spread, wanted[-3:], atol=1e-6)
     at_zero = trained.alpha[fitted] - scaling.mean @ wanted[-3:]
     np.testing.assert_allclose(at_zero, wanted[:-3], atol=1e-6)
-    assert trained.slope == trained.setting.event_weight == 1.0  # no weights are needed
+    assert trained.slope == trained.network.event_weight == 1.0  # no weights are needed
 
 
 def test_pieces_are_the_same_wherever_the_patients_are() -> None:
@@ -247,7 +247,7 @@ def test_a_constant_column_and_a_missing_value_do_no_harm() -> None:
     covariates[3, 0] = np.nan
     other = Cohort(covariates, cohort.time, cohort.event, cohort.number)
     trained = train_network(plan("table", solver=replace(ADAM, epochs=1)), federation(other))
-    assert trained.setting.timing.scaling.keep.tolist() == [0, 2]
+    assert trained.setting.scaling.keep.tolist() == [0, 2]
     assert np.isfinite(trained.risk(other)).all()
 
 
@@ -293,11 +293,11 @@ def test_a_network_comes_back_from_its_file(kind: Kind, link: Any, tmp_path: Pat
     assert again.link == trained.link
     assert again.slope == trained.slope
     assert (again.slope == 1.0) == (link == "log")
-    assert again.setting.event_weight == trained.setting.event_weight
+    assert again.network.event_weight == trained.network.event_weight
     np.testing.assert_array_equal(again.theta, trained.theta)
     np.testing.assert_array_equal(again.alpha, trained.alpha)
     np.testing.assert_array_equal(again.survival(patients()), trained.survival(patients()))
-    own, grid = again.setting.timing.grid, trained.setting.timing.grid
+    own, grid = again.setting.grid, trained.setting.grid
     assert type(own) is type(grid)
     np.testing.assert_array_equal(own.edges, grid.edges)
     if isinstance(own, Pieces) and isinstance(grid, Pieces):
@@ -313,11 +313,11 @@ def test_a_network_comes_back_from_its_file(kind: Kind, link: Any, tmp_path: Pat
 
 
 def test_progress_is_told_and_the_seed_decides() -> None:
-    told: list[NetworkStep | EpochLoss] = []
+    told: list[TrainingStep | EpochLoss] = []
     asked = plan(solver=replace(ADAM, epochs=2))
     first = train_network(asked, federation(), told.append)
     assert sum(isinstance(step, EpochLoss) for step in told) == 2
-    assert sum(isinstance(step, NetworkStep) for step in told) == 2 * 5
+    assert sum(isinstance(step, TrainingStep) for step in told) == 2 * 5
     again, other = train_network(asked, federation()), replace(asked, seed=2)
     assert again.theta.tolist() == first.theta.tolist()
     assert train_network(other, federation()).theta.tolist() != first.theta.tolist()
@@ -348,13 +348,13 @@ def test_a_training_goes_on_after_a_crash_with_the_same_bits(
     asked, file = plan("both", solver=solver), tmp_path / "training.safetensors"
     whole = train_network(asked, federation())
 
-    def crash(step: NetworkStep | EpochLoss) -> None:
+    def crash(step: TrainingStep | EpochLoss) -> None:
         if isinstance(step, EpochLoss) and step.epoch == 3:
             raise _CrashError  # before the third epoch is on the disk
 
     with pytest.raises(_CrashError):
         train_network(asked, federation(), crash, checkpoint=file)
-    told: list[NetworkStep | EpochLoss] = []
+    told: list[TrainingStep | EpochLoss] = []
     again = train_network(asked, federation(), told.append, checkpoint=file)
     assert [step.epoch for step in told if isinstance(step, EpochLoss)] == [3, 4]
     assert again.theta.tobytes() == whole.theta.tobytes()

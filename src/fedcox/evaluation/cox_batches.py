@@ -16,9 +16,8 @@ from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.federation.queries.stratified_cox import CoxSetting
 from fedcox.federation.query import Federation
-from fedcox.solvers.batch_training import BatchTraining
-from fedcox.solvers.cox_loss import StratifiedCoxLoss
-from fedcox.solvers.sampling import PatientSampler
+from fedcox.solvers.batch_training import BatchTraining, PatientSampler
+from fedcox.solvers.losses import StratifiedCoxLoss
 from fedcox.solvers.solver import Problem
 from fedcox.study.scale import check_patients, common_scale
 

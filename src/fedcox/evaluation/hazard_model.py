@@ -15,9 +15,9 @@ from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
 from fedcox.evaluation.traffic import Traffic
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.setting import Setting
-from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
+from fedcox.solvers.batch_training import CellSampler
+from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.sampling import CellSampler
 from fedcox.solvers.solver import Problem
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.plan import Plan

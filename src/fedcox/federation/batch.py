@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class PatientBatch:
     """
 
     name: ClassVar[str] = "a batch"
+    sent: ClassVar[int] = 4  # numbers that describe it
 
     seed: int
     step: int
@@ -57,6 +58,7 @@ class CellBatch:
     """
 
     name: ClassVar[str] = "a batch of cells"
+    sent: ClassVar[int] = 4  # numbers that describe it
 
     seed: int
     step: int
@@ -134,6 +136,7 @@ class EpochBatch:
     """
 
     name: ClassVar[str] = "a batch"
+    sent: ClassVar[int] = 8  # numbers that describe it
 
     seed: int
     epoch: int
@@ -164,6 +167,7 @@ class EpochCells:
     """
 
     name: ClassVar[str] = "a batch of cells"
+    sent: ClassVar[int] = 8  # numbers that describe it
 
     seed: int
     epoch: int
@@ -189,6 +193,10 @@ class EpochCells:
         if self.left_out is None:
             return place, intervals
         return self.left_out.others()[place], intervals
+
+
+#: Whom a round uses: some patients, or some cells.
+Batch: TypeAlias = PatientBatch | CellBatch | EpochBatch | EpochCells
 
 
 def _trained(population: int, left_out: HeldOut | None) -> int:

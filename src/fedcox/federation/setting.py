@@ -8,7 +8,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from fedcox.survival.cohort import BoolArray, Cohort, FloatArray
+from fedcox.models.predictor import LINEAR, AbstractPredictor
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
+from fedcox.survival.derivatives import Derivatives
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.preparation import PreparedPatients, prepare_placed
 from fedcox.survival.scaling import Scaling
@@ -19,7 +21,9 @@ from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeAtR
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Grid, link, reading of censored intervals, scale, and which intervals are fitted.
+    """The model α + φ(x): grid, link, reading of censored intervals, scale, and which φ.
+
+    `active` says which intervals are fitted, each with an α of its own.
 
     A center gets it once and prepares its patients by it; later questions only refer to it.
     What was prepared stays in the center and is forgotten with the setting. With a `basis` the
@@ -32,6 +36,7 @@ class Setting:
     link: AbstractLink
     scaling: Scaling
     basis: FloatArray | None = None
+    predictor: AbstractPredictor = LINEAR
     _placed: WeakKeyDictionary[Cohort, TimeAtRisk] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
@@ -41,10 +46,14 @@ class Setting:
     _cells: WeakKeyDictionary[Cohort, SingleCells] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
+    _scored: WeakKeyDictionary[Cohort, tuple[FloatArray, PreparedPatients]] = field(
+        default_factory=WeakKeyDictionary, repr=False
+    )
 
-    @property
-    def timing(self) -> Setting:
-        return self
+    def with_predictor(self, predictor: AbstractPredictor) -> Setting:
+        """The same time and scale with another φ, nothing prepared."""
+        parts = self.grid, self.active, self.reading, self.link, self.scaling, self.basis
+        return Setting(*parts, predictor)
 
     @cached_property
     def intervals(self) -> int:
@@ -58,7 +67,17 @@ class Setting:
 
     @property
     def columns(self) -> int:
+        """How many columns are kept."""
         return int(self.scaling.keep.size)
+
+    @cached_property
+    def parameters(self) -> int:
+        """How many numbers β has."""
+        return self.predictor.parameters(self.columns)
+
+    def start(self, seed: int = 0) -> FloatArray:
+        """Where β begins: the same seed gives the same bits."""
+        return self.predictor.start(self.columns, seed)
 
     def alpha(self, baseline: FloatArray) -> FloatArray:
         """α of each fitted interval, from the numbers that the baseline is asked at."""
@@ -71,15 +90,13 @@ class Setting:
         """How many numbers describe this setting: its parts, and the name of the reading."""
         basis = 0 if self.basis is None else int(self.basis.size)
         parts = self.grid.numbers, int(self.active.size), self.scaling.numbers, basis
-        return sum(parts) + self.link.numbers + 1
+        return sum(parts) + self.link.numbers + 1 + self.predictor.numbers
 
     def prepared(self, cohort: Cohort) -> PreparedPatients:
         """The cohort ready to be summed over, made at the first question and kept."""
         prepared = self._prepared.get(cohort)
         if prepared is None:
-            prepared = prepare_placed(
-                cohort, self.placed(cohort), self.intervals, self.scaling, self.link
-            )
+            prepared = self.predictor.prepare(cohort, self)
             if self.basis is not None:
                 zero = np.zeros(self.baseline_size)
                 prepared = SplinePatients(prepared, self.basis, self.alpha(zero))
@@ -101,3 +118,30 @@ class Setting:
             cells = single_cells(cohort, self.grid, self.reading, self.active, self.scaling)
             self._cells[cohort] = cells
         return cells
+
+    def cell_gradient(
+        self,
+        cohort: Cohort,
+        pairs: tuple[IntArray, IntArray],
+        alpha: FloatArray,
+        beta: FloatArray,
+    ) -> Derivatives:
+        """Loss and gradient of those pairs of study number and interval that are cells here."""
+        chosen = self.cells(cohort).among(*pairs)
+        return self.predictor.cell_gradient(cohort, self, chosen, alpha, beta)
+
+    def risk(self, cohort: Cohort, beta: FloatArray) -> FloatArray:
+        """φ of each patient, the mean over slides where there are several: (patients,)."""
+        return self.predictor.risk(cohort, self, beta)
+
+    def scored(self, cohort: Cohort, beta: FloatArray) -> PreparedPatients:
+        """The cohort with its risk at β as the one covariate, kept for the last β."""
+        kept = self._scored.get(cohort)
+        if kept is not None and np.array_equal(kept[0], beta):
+            return kept[1]
+        risk = self.risk(cohort, beta)
+        patients = Cohort(risk[:, None], cohort.time, cohort.event, cohort.number)
+        placed = self.placed(cohort)
+        prepared = prepare_placed(patients, placed, self.intervals, Scaling.none(1), self.link)
+        self._scored[cohort] = beta.copy(), prepared
+        return prepared

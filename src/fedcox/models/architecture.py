@@ -13,13 +13,20 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedcox.errors import WeightsError
-from fedcox.models.torch_extra import check_torch
+from fedcox.errors import WeightsError, needs_extra
 
 if TYPE_CHECKING:
     from torch import nn
 
 Inputs = Literal["table", "bags", "both"]
+
+
+def check_torch() -> None:
+    """Raise, with what to install, where torch is missing; it comes with an extra."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise needs_extra("torch", "deep") from error
 
 
 class AbstractArchitecture(ABC):

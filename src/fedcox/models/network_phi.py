@@ -10,7 +10,7 @@ import torch
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
 from fedcox.models.flat_parameters import assign, build, check_theta
 from fedcox.models.module_rules import check_scores
-from fedcox.models.network_choices import Precision
+from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.phi import AbstractPhi, BagPhi, LoadedModule, TablePhi, TilePhi
 from fedcox.models.tile_scorer import TileScorerWeights

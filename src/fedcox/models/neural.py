@@ -28,18 +28,16 @@ from fedcox.models.discrete_time_loss import (
     sample_slopes,
 )
 from fedcox.models.flat_parameters import check_theta, size
-from fedcox.models.network_choices import Precision, SlideWeight, of_scores
+from fedcox.models.network import Precision, SlideWeight, score_precision
 from fedcox.models.network_patients import NetworkPatients, SampleBatch, check_fit
 from fedcox.models.network_phi import NetworkPhi
-from fedcox.models.network_sum import NetworkSum
 from fedcox.models.phi import AbstractPhi
 from fedcox.models.placed_samples import PlacedSamples
 from fedcox.models.recorded_step import RecordedSteps, recorded_steps
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.derivatives import Derivatives
 from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import TimeAtRisk
-
-__all__ = ["NetworkSum", "NeuralModel"]
 
 _NUMBERS = 2**22  # of single patients' gradients that are held together
 
@@ -97,7 +95,7 @@ class NeuralModel:
         alpha: FloatArray,
         patients: NetworkPatients,
         rows: IntArray | None = None,
-    ) -> NetworkSum:
+    ) -> Derivatives:
         """Loss and gradient summed over all patients, or over those in `rows`.
 
         A patient who is there twice counts twice, and is looked at once.
@@ -144,7 +142,7 @@ class NeuralModel:
         patients: NetworkPatients,
         rows: IntArray,
         intervals: IntArray,
-    ) -> NetworkSum:
+    ) -> Derivatives:
         """Loss and gradient of single stacked rows: patient `rows`[k] in `intervals`[k].
 
         A cell of a patient is one of each of the patient's slides. A patient who has several
@@ -173,7 +171,7 @@ class NeuralModel:
 
     def cox_gradient(
         self, theta: FloatArray, patients: NetworkPatients, rows: IntArray | None = None
-    ) -> NetworkSum:
+    ) -> Derivatives:
         """Cox's loss over these patients as one batch, and its gradient; α is empty.
 
         Each event is compared with the samples of the batch alone; all of them are held until
@@ -233,7 +231,7 @@ class NeuralModel:
 
     @cached_property
     def _scorer(self) -> NetworkPhi:
-        precision = of_scores(self.precision)
+        precision = score_precision(self.precision)
         if precision == self.precision:
             return self._network
         return NetworkPhi(self.architecture, precision, self.device)
@@ -244,7 +242,7 @@ class NeuralModel:
         alpha: FloatArray,
         patients: NetworkPatients,
         rows: IntArray | None,
-    ) -> NetworkSum | None:
+    ) -> Derivatives | None:
         """The gradient by steps recorded on a GPU; None where there are no such."""
         if self.precision != "bfloat16" or torch.device(self.device).type != "cuda":
             return None
@@ -269,7 +267,7 @@ class NeuralModel:
         phi: AbstractPhi,
         batch: SampleBatch,
         slopes: Callable[[Tensor, slice], LossAndSlopes],
-    ) -> NetworkSum:
+    ) -> Derivatives:
         theta = torch.zeros(size(self.architecture), dtype=torch.float64, device=self.device)
         alpha, loss = theta.new_zeros(self.intervals), theta.new_zeros(())
         for part, block in phi.blocks(batch.samples):
@@ -315,9 +313,8 @@ class NeuralModel:
         return torch.cat(each)
 
 
-def _answer(loss: Tensor, theta: Tensor, alpha: Tensor) -> NetworkSum:
+def _answer(loss: Tensor, theta: Tensor, alpha: Tensor) -> Derivatives:
     # From a GPU all numbers come at once: each time it is asked for one, it is waited for.
     numbers = np.asarray(torch.cat([loss[None], theta, alpha]).cpu().numpy(), dtype=np.float64)
-    return NetworkSum(
-        float(numbers[0]), numbers[1 : 1 + theta.numel()], numbers[1 + theta.numel() :]
-    )
+    ends = 1 + theta.numel()
+    return Derivatives(float(numbers[0]), numbers[ends:], numbers[1:ends], None)

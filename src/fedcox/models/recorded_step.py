@@ -16,11 +16,11 @@ from torch import Tensor
 from fedcox.models.architecture import AbstractArchitecture, TileScorer
 from fedcox.models.discrete_time_loss import weighed_cells
 from fedcox.models.network_patients import NetworkPatients
-from fedcox.models.network_sum import NetworkSum
 from fedcox.models.placed_samples import PlacedSamples
 from fedcox.models.slide_tensors import PackedSlides, PackedTiles
 from fedcox.models.tile_scorer import TileScorerWeights
 from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.derivatives import Derivatives
 from fedcox.survival.link import LinkName
 
 _MOST_SLIDES = 512  # of one recording: their means are held together
@@ -63,14 +63,14 @@ class RecordedSteps:
 
     def summed(
         self, theta: FloatArray, alpha: FloatArray, samples: IntArray, weight: FloatArray
-    ) -> NetworkSum:
+    ) -> Derivatives:
         """Over these slides, each as often as its weight says."""
         total = self._played(theta, alpha, samples[:_MOST_SLIDES], weight[:_MOST_SLIDES])
         for first in range(_MOST_SLIDES, samples.size, _MOST_SLIDES):
             here = slice(first, first + _MOST_SLIDES)
             total += self._played(theta, alpha, samples[here], weight[here])
         ends = theta.size
-        return NetworkSum(float(total[ends]), total[:ends], total[ends + 1 :])
+        return Derivatives(float(total[ends]), total[ends + 1 :], total[:ends], None)
 
     def _played(
         self, theta: FloatArray, alpha: FloatArray, samples: IntArray, weight: FloatArray

@@ -30,7 +30,7 @@ from fedcox.slides.feature_files import LARGEST_FEATURE
 from fedcox.slides.reduction import Reducer, ReducerFacts, reducer_from_moments
 from fedcox.slides.tile_reduction import Reduction, check_numbers
 from fedcox.slides.tile_scores import ScoreScale
-from fedcox.solvers.network_adam import NetworkAdam
+from fedcox.solvers.adam import NetworkAdam
 from fedcox.study.network_plan import NetworkPlan
 from fedcox.study.network_training import train_network
 from fedcox.study.torch_threads import threads_for

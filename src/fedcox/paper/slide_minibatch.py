@@ -47,7 +47,7 @@ class SlideMinibatch:
                 batch = order[first : first + self.batch_size]
                 if slides.event[batch].any():
                     found = model.cox_gradient(theta, samples, batch)
-                    adam.step(theta, found.theta / batch.size, self.learning_rate)
+                    adam.step(theta, found.beta / batch.size, self.learning_rate)
         return TileRisk(architecture, theta)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcox.models.architecture import TileScorer
-from fedcox.models.network_choices import Precision, SlideWeight
-from fedcox.solvers.network_solver import AbstractNetworkSolver
+from fedcox.models.network import Precision, SlideWeight
 from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.solvers.training import AbstractTrainer
 from fedcox.study.network_plan import NetworkPlan
 from fedcox.survival.link import LinkName
 
@@ -30,7 +30,7 @@ class SlideNetworkChoice:
     precision: Precision | None
     seed: int
 
-    def plan(self, features: int, solver: AbstractNetworkSolver) -> NetworkPlan:
+    def plan(self, features: int, solver: AbstractTrainer) -> NetworkPlan:
         """The training of tiles with so many `features`."""
         private = isinstance(solver, PrivateNetwork)
         return NetworkPlan(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fedcox.errors import InputError
-from fedcox.models.network_choices import of_scores
+from fedcox.models.network import score_precision
 from fedcox.slides.manifest import ManifestRow, SlideManifest
 from fedcox.slides.model import SlideModel
 from fedcox.slides.opened_bag import OpenedBag
@@ -69,7 +69,7 @@ def _with_bags(
 def _checked_tiles(model: SlideModel, slide_id: str, bag: OpenedBag, score: float) -> int:
     """How many tiles the slide has; their scores must have the slide's as their mean."""
     tiles = model.tile_scores(bag)
-    check_mean(slide_id, tiles, score, of_scores(model.network.setting.precision))
+    check_mean(slide_id, tiles, score, score_precision(model.network.network.precision))
     return tiles.size
 
 

@@ -16,7 +16,7 @@ from fedcox.slides.cohorts import SlideCohorts
 from fedcox.slides.model import feature_facts
 from fedcox.slides.opened_bag import OpenedBag
 from fedcox.slides.tile_scores import ScoreScale
-from fedcox.solvers.network_solver import NetworkWatcher
+from fedcox.solvers.training import TrainingWatcher
 from fedcox.study.fitted import Notice
 from fedcox.study.network_plan import NetworkPlan
 from fedcox.study.network_training import train_network, with_noise
@@ -55,7 +55,7 @@ class SlideTraining:
 def train_on_slides(
     plan: NetworkPlan,
     cohorts: SlideCohorts,
-    watch: NetworkWatcher,
+    watch: TrainingWatcher,
     *,
     validation: float,
     secure_sums: bool,

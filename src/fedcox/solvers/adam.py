@@ -1,21 +1,53 @@
-"""Adam, on all patients or on pooled-equivalent batches: the paper's solver."""
+"""Adam, on all patients or on pooled-equivalent batches: the paper's solver.
+
+The path is that of pooled training, however patients are split: every center draws the same
+batch from the same seed and replies with the sum over its own part of it. Only the coordinator
+moves the parameters. `Adam` is a search for the optimum of a linear predictor; `NetworkAdam`
+goes through the patients epoch by epoch, and keeps what does best on others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
+from functools import partial
+from typing import Literal
 
 from fedcox.errors import InputError
-from fedcox.federation.batch import PatientBatch
+from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut, PatientBatch
 from fedcox.federation.compression import CompressionName, ErrorFeedback
 from fedcox.federation.query import Federation
-from fedcox.solvers.compressed_loss import CompressedLoss
-from fedcox.solvers.cooling import cooled
-from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
-from fedcox.solvers.solver import AbstractSolver, Problem, Solution, Step, Watcher, judged
+from fedcox.federation.setting import Setting
+from fedcox.solvers.losses import CompressedLoss, DiscreteTimeLoss, setting_of
+from fedcox.solvers.solver import (
+    AbstractSolver,
+    Point,
+    Problem,
+    Solution,
+    Step,
+    Watcher,
+    judged,
+)
+from fedcox.solvers.training import (
+    AbstractTrainer,
+    AbstractTraining,
+    Checkpoint,
+    Epochs,
+    TrainingEnd,
+    TrainingStep,
+    TrainingWatcher,
+    Walk,
+    check_finite,
+    decayed,
+    held_out,
+    not_among,
+    not_counts,
+    not_positive,
+    not_within,
+    validation_loss,
+)
 from fedcox.survival.cohort import FloatArray
-from fedcox.survival.derivatives import Detail
+from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import AdamDescent
 
 #: Decrement that counts as the optimum: every coefficient within a hundredth of its standard
@@ -24,10 +56,18 @@ _CLOSE = 1e-4
 #: The share of entries that travel where a compression sends some and nobody says how many.
 DEFAULT_KEEP = 0.1
 
+Batching = Literal["patients", "rows"]
+
+#: Patients, or rows of the stack, of a step, where nobody says how many; the second is the
+#: paper's, and is about three patients of its cohorts.
+_SIZES: dict[Batching, int] = {"patients": 16, "rows": 100}
+#: Pairs of patient and interval that are put into one order for every epoch.
+_MOST_PAIRS = 50_000_000
+
 
 @dataclass(frozen=True)
 class Adam(AbstractSolver):
-    """`steps` rounds of Adam with `learning_rate`, cooled to zero over the second half.
+    """`steps` rounds of Adam with `learning_rate`, which falls to zero over the second half.
 
     With `batch_size` each round uses patients drawn over the whole study by `seed`; the path is
     the same however they are split over centers. Without it every patient counts every round.
@@ -49,20 +89,18 @@ class Adam(AbstractSolver):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        intervals = problem.alpha.size
-        point = np.concatenate([problem.alpha, problem.beta])
-        descent = AdamDescent(point.size)
+        walk = Walk(problem, AdamDescent)
         compressed = self._compressed(problem)
+        people = problem.patients if self.batch_size is None else self.batch_size
         steps: list[Step] = []
         for number in range(1, self.steps + 1):
-            here = point.copy()
-            loss, gradient = self._mean(federation, problem, compressed, here, number)
+            summed = self._summed(federation, problem, compressed, walk.point, number)
+            loss = walk.look(summed, people)
             steps.append(Step(loss * problem.patients, None))
             watch(steps[-1])
-            descent.step(point, gradient, cooled(self.learning_rate, number, self.steps))
-        alpha, beta = point[:intervals], point[intervals:]
-        last, decrement = judged(federation, problem, alpha, beta)
-        return Solution.at(alpha, beta, last, decrement < _CLOSE, steps, decrement=decrement)
+            walk.step(decayed(self.learning_rate, number, self.steps))
+        last, decrement = judged(federation, problem, *walk.point)
+        return Solution.at(*walk.point, last, decrement < _CLOSE, steps, decrement=decrement)
 
     def _compressed(self, problem: Problem) -> CompressedLoss | None:
         """The loss whose gradients are compressed, made anew for a search; None without."""
@@ -77,26 +115,178 @@ class Adam(AbstractSolver):
         feedback = ErrorFeedback() if self.error_feedback else None
         return CompressedLoss(problem.loss.setting, self.compression, keep, self.seed, feedback)
 
-    def _mean(
+    def _summed(
         self,
         federation: Federation,
         problem: Problem,
         compressed: CompressedLoss | None,
-        point: FloatArray,
+        point: Point,
         number: int,
-    ) -> tuple[float, FloatArray]:
-        """Loss and gradient per patient, of everyone or of this round's batch."""
-        intervals = problem.alpha.size
-        alpha, beta = point[:intervals], point[intervals:]
-        batch, people = None, problem.patients
+    ) -> Derivatives:
+        """Loss and gradient, of everyone or of this round's batch."""
+        batch = None
         if self.batch_size is not None:
             batch = PatientBatch(self.seed, number, self.batch_size, problem.patients)
-            people = self.batch_size
         if compressed is None:
-            summed = problem.loss(federation, alpha, beta, Detail.GRADIENT, batch)
-        else:
-            summed = compressed.at(federation, alpha, beta, number, batch)
-        ridge = problem.ridge / problem.patients
-        gradient = np.concatenate([summed.alpha, summed.beta]) / people
-        gradient[intervals:] += ridge * beta
-        return summed.loss / people + 0.5 * float(ridge @ beta**2), gradient
+            return problem.loss(federation, *point, Detail.GRADIENT, batch)
+        return compressed.at(federation, *point, number, batch)
+
+
+@dataclass(frozen=True)
+class NetworkAdam(AbstractTrainer):
+    """`epochs` passes of Adam over the patients of all centers, one round a batch.
+
+    With `batching` "patients" a step looks at `batch_size` patients with all their intervals,
+    each patient once an epoch; with "rows" at about `batch_size` rows of the stack, as in the
+    paper, which costs a pass through the network for each. A share `validation` of the patients
+    is never trained on; after every epoch the loss on them is asked for, training ends when
+    the last `patience` epochs gained nothing, and the best parameters are kept.
+    """
+
+    epochs: int = 25
+    batch_size: int | None = None
+    learning_rate: float = 1e-3
+    batching: Batching = "patients"
+    validation: float = 0.0
+    patience: int | None = 5
+
+    def __post_init__(self) -> None:
+        faults = [
+            *not_counts(self, "epochs", "batch_size", "patience"),
+            *not_positive(self, "learning_rate"),
+            *not_within(self, "validation", zero=True),
+            *not_among(self, "batching", *_SIZES),
+        ]
+        if faults:
+            raise InputError("A network cannot be trained like this.", faults)
+
+    @property
+    def size(self) -> int:
+        """Patients or rows of a step."""
+        return _SIZES[self.batching] if self.batch_size is None else self.batch_size
+
+    def train(
+        self,
+        federation: Federation,
+        problem: Problem,
+        watch: TrainingWatcher = lambda step: None,
+        checkpoint: Checkpoint | None = None,
+    ) -> TrainingEnd:
+        setting = setting_of(problem, "Training by epochs")
+        held = held_out(self.validation, problem)
+        batches = _Batches.of(self, problem, setting.intervals, held)
+        training = _Training(federation, problem, setting, batches, self.learning_rate, watch)
+        validate = partial(validation_loss, federation, setting, held)
+        return Epochs(self.epochs, self.patience, validate).of(training, watch, checkpoint)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one step asks about: its part of everything, and by what its sums are divided."""
+
+    batch: EpochBatch | EpochCells | None
+    size: float
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """The steps of an epoch; `patients` are those trained on."""
+
+    seed: int
+    size: int
+    patients: int
+    population: int
+    held: HeldOut | None
+    intervals: int = 0  # where rows are drawn
+    rows_per_pair: float = 0.0
+
+    @classmethod
+    def of(
+        cls, solver: NetworkAdam, problem: Problem, intervals: int, held: HeldOut | None
+    ) -> _Batches:
+        patients = problem.patients - (0 if held is None else held.size)
+        plain = cls(problem.seed, solver.size, patients, problem.patients, held)
+        if solver.batching == "patients":
+            return plain
+        if problem.cells is None or problem.patients * intervals > _MOST_PAIRS:
+            raise InputError(
+                "Rows of the stack cannot be drawn here.",
+                [
+                    f"There are more than {_MOST_PAIRS:,} pairs of patient and interval, or "
+                    'they were not counted. Take batching = "patients".'
+                ],
+            )
+        share = problem.cells / (problem.patients * intervals)
+        candidates = max(1, round(solver.size / share))
+        return cls(problem.seed, candidates, patients, problem.patients, held, intervals, share)
+
+    @property
+    def steps(self) -> int:
+        pairs = self.patients * max(1, self.intervals)
+        return -(-pairs // self.size)
+
+    @property
+    def sizes_per_patient(self) -> float:
+        """How much of `_Part.size` one patient is, on average."""
+        return self.rows_per_pair * self.intervals if self.intervals else 1.0
+
+    def at(self, epoch: int, index: int) -> _Part:
+        place = self.seed, epoch, index, self.size, self.population
+        if self.intervals:
+            cells = EpochCells(*place, self.intervals, self.held)
+            return _Part(cells, self.rows_per_pair * cells.drawn)
+        if self.held is None and self.size >= self.population:
+            return _Part(None, float(self.population))  # everybody: no batch at all
+        batch = EpochBatch(*place, self.held)
+        return _Part(batch, float(batch.patients))
+
+
+class _Training(AbstractTraining):
+    """Where training is: one walk with Adam's memory, and the best so far."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        problem: Problem,
+        setting: Setting,
+        batches: _Batches,
+        rate: float,
+        watch: TrainingWatcher,
+    ) -> None:
+        self._federation, self._loss = federation, DiscreteTimeLoss(setting)
+        self._batches, self._rate, self._watch = batches, rate, watch
+        self._walk = Walk(problem, AdamDescent)
+        self._best = self._walk.vector.copy()
+
+    @property
+    def point(self) -> Point:
+        return self._walk.point
+
+    @property
+    def best(self) -> Point:
+        return self._walk.at(self._best)
+
+    def train(self, epoch: int) -> float:
+        total, walk, batches = 0.0, self._walk, self._batches
+        for index in range(batches.steps):
+            part = batches.at(epoch, index)
+            summed = self._loss(self._federation, *walk.point, Detail.GRADIENT, part.batch)
+            loss = walk.look(summed, part.size)
+            check_finite(summed.loss + float(walk.gradient.sum()), epoch)
+            walk.step(self._rate)
+            total += summed.loss
+            loss *= batches.sizes_per_patient
+            self._watch(TrainingStep(epoch, index + 1, batches.steps, loss))
+        return total / batches.patients
+
+    def keep(self) -> None:
+        self._best[:] = self._walk.vector
+
+    @property
+    def arrays(self) -> dict[str, FloatArray]:
+        point, memory = self._walk.vector.copy(), self._walk.descent.memory
+        return {"point": point, "best": self._best.copy(), **memory}
+
+    def resume(self, arrays: Mapping[str, FloatArray]) -> None:
+        self._walk.vector[:], self._best[:] = arrays["point"], arrays["best"]
+        self._walk.descent.resume(arrays)

@@ -2,23 +2,31 @@
 
 Fewer rounds than Adam's, at the price of another place: where centers differ, the mean of their
 own ways does not lead to the optimum over all patients (McMahan et al. 2017).
+`FederatedAveraging` is judged by how far from the optimum it ends; `NetworkAveraging` goes
+through each center's patients epoch by epoch, and keeps what does best on others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
+from fedcox.errors import InputError
+from fedcox.federation.queries.local_steps import (
+    LocalEpochs,
+    LocalLooks,
+    LocalSteps,
+    LocalTraining,
+)
 from fedcox.federation.query import Federation
-from fedcox.solvers.batch_training import TrainedPoint
-from fedcox.solvers.cooling import cooled
-from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
+from fedcox.solvers.losses import setting_of
 from fedcox.solvers.solver import (
     AbstractSolver,
+    Point,
     Problem,
     Solution,
     Step,
@@ -26,14 +34,33 @@ from fedcox.solvers.solver import (
     full_curvature,
     judged,
 )
+from fedcox.solvers.training import (
+    AbstractTrainer,
+    AbstractTraining,
+    Checkpoint,
+    Epochs,
+    TrainingEnd,
+    TrainingWatcher,
+    check_finite,
+    decayed,
+    held_out,
+    not_among,
+    not_counts,
+    not_positive,
+    not_within,
+    validation_loss,
+)
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
+from fedcox.survival.descent import DescentName
 
 #: Decrement that counts as the optimum, as for Adam.
 _CLOSE = 1e-4
 #: A loss above the first one by as much as that is, or by one for each event, which counts
 #: where a loss may be below zero: the learning rate is too large.
 _TOO_FAR = 1.0
+
+_ARRAYS = "alpha", "beta", "best_alpha", "best_beta"
 
 LocalDescent = Literal["scaled", "sgd", "adam"]
 
@@ -49,7 +76,7 @@ class FederatedAveraging(AbstractSolver):
     `descent` is "scaled": gradient steps divided by the diagonal of the Hessian at the start,
     sent once; "sgd": plain gradient steps; or "adam", begun anew in every round, whose steps of
     even size turn the mean of the centers into something like their median. The learning rate
-    – None stands for the one that suits the descent – is constant within a round and cooled to
+    – None stands for the one that suits the descent – is constant within a round and falls to
     zero over the second half of them; where a round led far uphill, the next one starts from
     the best point so far with half the rate. With `cells` a local step looks at that many of
     the center's own stacked rows, drawn by `seed`.
@@ -64,7 +91,7 @@ class FederatedAveraging(AbstractSolver):
 
     @property
     def rate(self) -> float:
-        """The learning rate before it is cooled."""
+        """The learning rate before it falls."""
         given = self.learning_rate
         return LEARNING_RATES[self.descent] if given is None else given
 
@@ -91,14 +118,14 @@ class FederatedAveraging(AbstractSolver):
 
     def train(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
-    ) -> TrainedPoint:
+    ) -> Point:
         """The mean after the last round, without asking how good it is."""
         training = self._training(federation, problem)
-        best = here = TrainedPoint(problem.alpha, problem.beta)
+        best = here = Point(problem.alpha, problem.beta)
         most = least = np.inf
         slowed = 1.0
         for number in range(1, self.rounds + 1):
-            rate = slowed * cooled(self.rate, number, self.rounds)
+            rate = slowed * decayed(self.rate, number, self.rounds)
             ends = federation.ask(LocalSteps(training, *here, rate, number))
             loss = ends.loss + 0.5 * float(problem.ridge @ here.beta**2)
             watch(Step(loss, None))
@@ -109,22 +136,20 @@ class FederatedAveraging(AbstractSolver):
                 continue
             if loss < least:
                 best, least = here, loss
-            here = TrainedPoint(ends.alpha / ends.patients, ends.beta / ends.patients)
+            here = Point(ends.alpha / ends.patients, ends.beta / ends.patients)
         return here
 
     def _training(self, federation: Federation, problem: Problem) -> LocalTraining:
-        if not isinstance(problem.loss, DiscreteTimeLoss):
-            raise TypeError("Federated averaging is there for the discrete-time model alone.")
+        setting = setting_of(problem, "Federated averaging")
         scale = np.ones(problem.alpha.size + problem.beta.size)
         if self.descent == "scaled":
             scale = _inverse_curvature(federation, problem)
         return LocalTraining(
-            problem.loss.setting,
+            setting,
+            "adam" if self.descent == "adam" else "sgd",
+            LocalLooks(self.local_steps, self.cells),
             problem.ridge / problem.patients,
             scale,
-            "adam" if self.descent == "adam" else "sgd",
-            self.local_steps,
-            self.cells,
             self.seed,
             setting_sent=self.descent == "scaled",
         )
@@ -135,3 +160,88 @@ def _inverse_curvature(federation: Federation, problem: Problem) -> FloatArray:
     start = problem.at(federation, problem.alpha, problem.beta, Detail.DIAGONAL)
     curvature = full_curvature(start)
     return problem.patients / np.concatenate([curvature.alpha, curvature.beta])
+
+
+@dataclass(frozen=True)
+class NetworkAveraging(AbstractTrainer):
+    """`rounds` rounds of `local_epochs` epochs in each center, then the mean by patients.
+
+    `descent` is "adam", begun anew in every round, or "sgd". A local step looks at `batch_size`
+    of the center's own patients, at all of them where that is None. With "sgd", one epoch and
+    None a round is one step of gradient descent over all patients. `validation` and `patience`
+    are those of NetworkAdam, by rounds.
+    """
+
+    rounds: int = 25
+    local_epochs: int = 1
+    batch_size: int | None = 16
+    learning_rate: float = 1e-3
+    descent: DescentName = "adam"
+    validation: float = 0.0
+    patience: int | None = 5
+
+    def __post_init__(self) -> None:
+        faults = [
+            *not_counts(self, "rounds", "local_epochs", "batch_size", "patience"),
+            *not_positive(self, "learning_rate"),
+            *not_within(self, "validation", zero=True),
+            *not_among(self, "descent", "adam", "sgd"),
+        ]
+        if faults:
+            raise InputError("A network cannot be trained like this.", faults)
+
+    def train(
+        self,
+        federation: Federation,
+        problem: Problem,
+        watch: TrainingWatcher = lambda step: None,
+        checkpoint: Checkpoint | None = None,
+    ) -> TrainingEnd:
+        setting = setting_of(problem, "Federated averaging")
+        held = held_out(self.validation, problem)
+        plan = LocalEpochs(self.local_epochs, self.batch_size, held)
+        agreed = LocalTraining(setting, self.descent, plan, seed=problem.seed)
+        training = _Training(federation, problem, agreed, self.learning_rate)
+        validate = partial(validation_loss, federation, setting, held)
+        return Epochs(self.rounds, self.patience, validate).of(training, watch, checkpoint)
+
+
+class _Training(AbstractTraining):
+    """Where training is, and the best so far."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        problem: Problem,
+        agreed: LocalTraining,
+        rate: float,
+    ) -> None:
+        self._federation, self._agreed, self._rate = federation, agreed, rate
+        self._point = Point(np.array(problem.alpha), np.array(problem.beta))
+        self._best = self._point
+
+    @property
+    def point(self) -> Point:
+        return self._point
+
+    @property
+    def best(self) -> Point:
+        return self._best
+
+    def train(self, epoch: int) -> float:
+        query = LocalSteps(self._agreed, *self._point, self._rate, epoch)
+        ends = self._federation.ask(query)
+        check_finite(ends.loss + float(ends.beta.sum() + ends.alpha.sum()), epoch)
+        self._point = Point(ends.alpha / ends.patients, ends.beta / ends.patients)
+        return ends.loss / ends.patients
+
+    def keep(self) -> None:
+        self._best = self._point
+
+    @property
+    def arrays(self) -> dict[str, FloatArray]:
+        return dict(zip(_ARRAYS, (*self._point, *self._best), strict=True))
+
+    def resume(self, arrays: Mapping[str, FloatArray]) -> None:
+        alpha, beta, best_alpha, best_beta = (arrays[name] for name in _ARRAYS)
+        self._point, self._best = Point(alpha, beta), Point(best_alpha, best_beta)

@@ -17,9 +17,9 @@ import numpy as np
 
 from fedcox.errors import InputError
 from fedcox.federation.batch import PatientBatch
-from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
 from fedcox.federation.query import Federation
+from fedcox.federation.setting import Setting
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import Problem, full_curvature
 from fedcox.survival.cohort import FloatArray
@@ -36,13 +36,13 @@ _LONGEST = 2.0
 
 def refitted_baseline(
     federation: Federation,
-    setting: NetworkSetting,
-    theta: FloatArray,
+    setting: Setting,
     alpha: FloatArray,
+    beta: FloatArray,
     slope: float = 1.0,
 ) -> FloatArray:
     """α at the optimum of the loss without weights, from `alpha` on; one round a step."""
-    loss = _ScoredLoss(setting, theta)
+    loss = _ScoredLoss(setting, beta)
     here, factor = np.array(alpha), np.array([slope])
     for _ in range(_ROUNDS):
         found = loss(federation, here.copy(), factor, Detail.DIAGONAL)
@@ -69,13 +69,13 @@ def _astray(how: str) -> InputError:
 
 
 def rescaled_baseline(
-    federation: Federation, setting: NetworkSetting, theta: FloatArray, alpha: FloatArray
+    federation: Federation, setting: Setting, alpha: FloatArray, beta: FloatArray
 ) -> tuple[FloatArray, float]:
     """α, and the factor of all risks that goes best with it, without weights."""
     # From one curve for all: risks of a training that went astray may be of any size, and
     # hazards that are all zero or one have no curvature to go by.
-    start = refitted_baseline(federation, setting, theta, alpha, 0.0)
-    loss, none = _ScoredLoss(setting, theta), np.zeros(1)
+    start = refitted_baseline(federation, setting, alpha, beta, 0.0)
+    loss, none = _ScoredLoss(setting, beta), np.zeros(1)
     found = Newton().minimise(federation, Problem(loss, start, none, none, 1, 1.0))
     slope = float(found.beta[0])
     if np.isfinite(slope) and slope > 0.0:
@@ -87,8 +87,8 @@ def rescaled_baseline(
 class _ScoredLoss:
     """−log L of the model whose one covariate is the network's risk."""
 
-    setting: NetworkSetting
-    theta: FloatArray
+    setting: Setting
+    weights: FloatArray
 
     def __call__(
         self,
@@ -98,4 +98,4 @@ class _ScoredLoss:
         detail: Detail,
         batch: PatientBatch | None = None,
     ) -> Derivatives:
-        return federation.ask(BaselineSlopesAt(self.setting, self.theta, alpha, beta, detail))
+        return federation.ask(BaselineSlopesAt(self.setting, alpha, self.weights, beta, detail))

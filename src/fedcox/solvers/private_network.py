@@ -9,36 +9,39 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedcox.errors import InputError
-from fedcox.federation.queries.clipped_network_gradient import ClippedNetworkGradientAt
+from fedcox.federation.queries.bounded_sums import ClippedNetworkGradientAt
 from fedcox.federation.query import Federation
 from fedcox.privacy.accountant import noise_multiplier_for
 from fedcox.privacy.release import GaussianRelease
-from fedcox.solvers.cooling import cooled
 from fedcox.solvers.fewest_centers import fewest_centers
-from fedcox.solvers.network_solver import (
-    AbstractNetworkSolver,
+from fedcox.solvers.losses import setting_of
+from fedcox.solvers.solver import Problem
+from fedcox.solvers.training import (
+    AbstractTrainer,
     Checkpoint,
     EpochLoss,
-    NetworkProblem,
-    NetworkSolution,
-    NetworkStep,
-    NetworkWatcher,
+    TrainingEnd,
+    TrainingStep,
+    TrainingWatcher,
+    Walk,
+    decayed,
+    not_counts,
+    not_positive,
+    not_within,
 )
-from fedcox.solvers.training_choices import not_counts, not_positive, not_within
+from fedcox.survival.derivatives import Derivatives
 from fedcox.survival.descent import GradientDescent
 
 
 @dataclass(frozen=True)
-class PrivateNetwork(AbstractNetworkSolver):
+class PrivateNetwork(AbstractTrainer):
     """`steps` rounds of gradient descent on noised sums of patients' clipped gradients.
 
     All rounds together spend `epsilon` at `delta`. `patients` is about how many take part in
     all centers, a public number such as the planned size of the study. A patient's gradient, θ
     and α together, is clipped to length `clip`. With `sampling_rate` below one every round is
-    over patients drawn in secret. The learning rate is cooled to zero over the second half.
+    over patients drawn in secret. The learning rate falls to zero over the second half.
     """
 
     patients: int
@@ -84,32 +87,30 @@ class PrivateNetwork(AbstractNetworkSolver):
     @property
     def _rates(self) -> list[float]:
         numbers = range(1, self.steps + 1)
-        return [cooled(self.learning_rate, number, self.steps) for number in numbers]
+        return [decayed(self.learning_rate, number, self.steps) for number in numbers]
 
-    def minimise(
+    def train(
         self,
         federation: Federation,
-        problem: NetworkProblem,
-        watch: NetworkWatcher = lambda step: None,
+        problem: Problem,
+        watch: TrainingWatcher = lambda step: None,
         checkpoint: Checkpoint | None = None,
-    ) -> NetworkSolution:
+    ) -> TrainingEnd:
         if checkpoint is not None:
             raise InputError(
                 "A training under noise is not taken up again from a checkpoint.",
                 ["A step that is asked twice would cost twice. Train without a checkpoint."],
             )
-        release = self.release(fewest_centers(federation))
-        split = problem.theta.size
-        point = np.concatenate([problem.theta, problem.alpha])
-        descent = GradientDescent(point.size)
+        release, setting = (
+            self.release(fewest_centers(federation)),
+            setting_of(problem, "Noise"),
+        )
+        walk, weights = Walk(problem, GradientDescent), problem.beta.size
         for number, rate in enumerate(self._rates, start=1):
-            here = point.copy()
-            query = ClippedNetworkGradientAt(
-                problem.setting, here[:split], here[split:], release
-            )
-            gradient = query.pack(federation.ask(query))
-            gradient /= self.patients * self.sampling_rate
-            descent.step(point, gradient, rate)
-            watch(NetworkStep(1, number, self.steps, math.nan))
-        epochs = (EpochLoss(1, math.nan),)
-        return NetworkSolution(point[:split], point[split:], epochs, best=1)
+            query = ClippedNetworkGradientAt(setting, *walk.point, release)
+            summed = federation.ask(query)
+            slopes = Derivatives(math.nan, summed[weights:], summed[:weights], None)
+            walk.look(slopes, self.patients * self.sampling_rate)
+            walk.step(rate)
+            watch(TrainingStep(1, number, self.steps, math.nan))
+        return TrainingEnd(*walk.point, (EpochLoss(1, math.nan),), best=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -47,9 +47,8 @@ class Loss(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class Point:
-    """Where the loss is looked at."""
+class Point(NamedTuple):
+    """Where the loss is looked at, or where a search ended; β are a network's weights, too."""
 
     alpha: FloatArray
     beta: FloatArray
@@ -68,18 +67,21 @@ class Beforehand:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What to minimise: the summed loss plus ½ Σ ridge_j β_j² on the scaled coefficients.
+    """What to minimise: the summed loss plus ½ Σ ridge_j β_j² on the predictor's parameters.
 
-    A model without intervals, such as Cox's, has an empty `alpha`.
+    A model without intervals, such as Cox's, has an empty `alpha`. Under noise nobody may know
+    `events` and `cells`, nor `patients` but about.
     """
 
     loss: Loss
     alpha: FloatArray  # where to start
     beta: FloatArray
-    ridge: FloatArray  # (columns,)
+    ridge: FloatArray  # (parameters of the predictor,)
     patients: int
     events: float
     beforehand: Beforehand | None = None
+    cells: float | None = None  # rows of the stack over all centers, halves as one half
+    seed: int = 0  # by which patients are drawn
 
     def at(
         self, federation: Federation, alpha: FloatArray, beta: FloatArray, detail: Detail

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fedcox.solvers.network_adam import NetworkAdam
-from fedcox.solvers.network_averaging import NetworkAveraging
+from fedcox.solvers.adam import NetworkAdam
+from fedcox.solvers.federated_averaging import NetworkAveraging
 from fedcox.study.asked import question_words
 from fedcox.study.network_plan import NetworkPlan
 

@@ -21,7 +21,7 @@ from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.federation.queries.risk_set_sums import EventSumsAt, RiskSetSetting
 from fedcox.federation.queries.stratified_cox import CoxSetting
 from fedcox.federation.query import Federation
-from fedcox.solvers.cox_loss import StratifiedCoxLoss, WebDiscoLoss
+from fedcox.solvers.losses import StratifiedCoxLoss, WebDiscoLoss
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver, Loss, Problem, Solution, full_curvature
 from fedcox.study.inference import inverse_information

@@ -12,7 +12,7 @@ import fedcox.errors as errors
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.ledger import LedgerRow
 from fedcox.federation.query import Federation
-from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
+from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.solver import Beforehand, Problem, Solution, Watcher
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.attendance import Attended, CentersLostError

@@ -20,7 +20,7 @@ from fedcox.errors import InputError, needs_extra
 from fedcox.federation.center import Center
 from fedcox.federation.digest import digest
 from fedcox.files.writing import whole_file
-from fedcox.solvers.network_solver import EpochLoss, TrainingState
+from fedcox.solvers.training import EpochLoss, TrainingState
 from fedcox.survival.cohort import FloatArray
 
 _VERSION = "fedcox-training-1"

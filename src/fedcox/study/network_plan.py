@@ -8,11 +8,10 @@ from numbers import Integral
 
 from fedcox.errors import InputError
 from fedcox.models.architecture import AbstractArchitecture
-from fedcox.models.network_choices import Precision, SlideWeight
-from fedcox.solvers.network_adam import NetworkAdam
-from fedcox.solvers.network_solver import AbstractNetworkSolver
+from fedcox.models.network import Precision, SlideWeight
+from fedcox.solvers.adam import NetworkAdam
 from fedcox.solvers.private_network import PrivateNetwork
-from fedcox.solvers.training_choices import is_number
+from fedcox.solvers.training import AbstractTrainer, is_number
 from fedcox.survival.link import LINKS, LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
@@ -43,7 +42,7 @@ class NetworkPlan:
     reading: CensoredInterval = "include"
     balanced: bool = False
     slide_weight: SlideWeight = "slide"
-    solver: AbstractNetworkSolver = field(default_factory=NetworkAdam)
+    solver: AbstractTrainer = field(default_factory=NetworkAdam)
     precision: Precision = "float32"
     device: str = "cpu"
     seed: int = 0
@@ -77,7 +76,7 @@ class NetworkPlan:
     def _unknown(self) -> Iterator[str]:
         if not isinstance(self.architecture, AbstractArchitecture):
             yield "architecture is none; take TileScorer, Perceptron, … or OwnModule."
-        if not isinstance(self.solver, AbstractNetworkSolver):
+        if not isinstance(self.solver, AbstractTrainer):
             yield "solver is none; take NetworkAdam, NetworkAveraging or PrivateNetwork."
         choices = {
             "link": tuple(LINKS),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedcox.errors import InputError
-from fedcox.solvers.network_adam import NetworkAdam
-from fedcox.solvers.network_averaging import NetworkAveraging
-from fedcox.solvers.network_solver import AbstractNetworkSolver
+from fedcox.solvers.adam import NetworkAdam
+from fedcox.solvers.federated_averaging import NetworkAveraging
 from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.solvers.training import AbstractTrainer
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class NetworkSolverChoice:
         """How many epochs the training has, or rounds under noise."""
         return self.epochs if self.noise.epsilon is None else self.noise.steps
 
-    def made(self) -> AbstractNetworkSolver:
+    def made(self) -> AbstractTrainer:
         """The solver; options that would do nothing are refused, all at once."""
         faults = [*self._useless()]
         epsilon = self.noise.epsilon

@@ -13,16 +13,18 @@ import numpy as np
 import fedcox.errors as errors
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.digest import digest
-from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
+from fedcox.models.network import Network, network_of
 from fedcox.privacy.accountant import epsilon_against_other_centers, epsilon_of
 from fedcox.solvers.fewest_centers import fewest_centers
+from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.network_baseline import refitted_baseline, rescaled_baseline
-from fedcox.solvers.network_solver import NetworkProblem, NetworkSolution, NetworkWatcher
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.solvers.solver import Problem
+from fedcox.solvers.training import TrainingEnd, TrainingWatcher
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.fitted import Guarantee, Notice
 from fedcox.study.network_checkpoint import NetworkCheckpoint, digest_of_slides
@@ -51,7 +53,7 @@ _COLUMNS = tuple(f"column {number}" for number in range(1, 16_385))
 class _Agreed:
     """What the centers agreed on, and the counts it came from, where they may be known."""
 
-    setting: NetworkSetting
+    setting: Setting
     alpha: FloatArray  # (fitted intervals,) where training starts
     agreement: Agreement | None
 
@@ -59,7 +61,7 @@ class _Agreed:
 def train_network(
     plan: NetworkPlan,
     federation: Federation,
-    watch: NetworkWatcher = lambda step: None,
+    watch: TrainingWatcher = lambda step: None,
     *,
     checkpoint: str | Path | None = None,
     features: str | None = None,
@@ -82,8 +84,8 @@ def train_network(
     if checkpoint is not None:
         if features is None and isinstance(federation, InProcess):
             features = digest_of_slides(federation.centers)
-        kept = _checkpoint(plan, problem, features, Path(checkpoint))
-    solution = plan.solver.minimise(federation, problem, watch, kept)
+        kept = _checkpoint(plan, agreed.setting, problem, features, Path(checkpoint))
+    solution = plan.solver.train(federation, problem, watch, kept)
     alpha, slope = solution.alpha, 1.0
     if private is None:
         alpha, slope = _without_weights(federation, agreed, solution)
@@ -93,7 +95,7 @@ def train_network(
     counts = None if agreed.agreement is None else agreed.agreement.counts
     return TrainedNetwork(
         setting=agreed.setting,
-        theta=solution.theta,
+        theta=solution.beta,
         alpha=_whole_baseline(agreed, alpha),
         slope=slope,
         record=TrainingRecord(
@@ -134,13 +136,13 @@ def with_noise(plan: NetworkPlan, federation: InProcess) -> InProcess:
 def _agreed(plan: NetworkPlan, federation: Federation) -> _Agreed:
     """Ask for the grid, the scale and the counts."""
     agreement = agree(_agreement_plan(plan), federation)
-    timing, at_risk, events = agreement.setting, agreement.at_risk, agreement.events
+    at_risk, events = agreement.at_risk, agreement.events
     weight = 1.0
     if plan.weighs_events:
         weight = float((at_risk - events).sum() / events.sum())
-    setting = _setting(plan, timing, weight)
+    setting = _with_network(plan, agreement.setting, weight)
     # The hazards that weighted counts of events give.
-    alpha = WeightedEvents(timing.link, weight).intercept(events / at_risk)
+    alpha = WeightedEvents(setting.link, weight).intercept(events / at_risk)
     return _Agreed(setting, alpha, agreement)
 
 
@@ -171,61 +173,69 @@ def _public(plan: NetworkPlan) -> _Agreed:
     spread = (ranges[:, 1] - ranges[:, 0]) / _DEVIATIONS
     scaling = Scaling(np.arange(len(ranges)), ranges.mean(axis=1), spread)
     link: AbstractLink = LINKS[plan.link]
-    setting = _setting(plan, Setting(grid, active, plan.reading, link, scaling), 1.0)
+    setting = _with_network(plan, Setting(grid, active, plan.reading, link, scaling), 1.0)
     hazard = np.full(grid.intervals, 1.0 - _SURVIVING ** (1.0 / grid.intervals))
     return _Agreed(setting, link.intercept(hazard), None)
 
 
-def _setting(plan: NetworkPlan, timing: Setting, weight: float) -> NetworkSetting:
-    return NetworkSetting(
-        timing,
-        plan.architecture,
-        weight,
-        plan.slide_weight,
-        plan.precision,
-        _device=plan.device,
+def _with_network(plan: NetworkPlan, setting: Setting, weight: float) -> Setting:
+    """The same time and scale, and the plan's network on them."""
+    network = Network(
+        plan.architecture, weight, plan.slide_weight, plan.precision, _device=plan.device
     )
+    return setting.with_predictor(network)
 
 
-def _problem(plan: NetworkPlan, agreed: _Agreed) -> NetworkProblem:
-    counts = None if agreed.agreement is None else agreed.agreement.counts
+def _problem(plan: NetworkPlan, agreed: _Agreed) -> Problem:
     setting, private = agreed.setting, plan.private
+    weights, events, cells = setting.start(plan.seed), math.nan, None
     patients = private.patients if private is not None else 0
-    cells = None
-    if counts is not None:
-        patients = counts.patients
-        rows = counts.cells(grouped=setting.timing.link.grouped)
-        cells = float(rows[setting.timing.active].sum())
-    return NetworkProblem(
-        setting, setting.started(plan.seed), agreed.alpha, patients, cells, plan.seed
+    if agreed.agreement is not None:
+        counts = agreed.agreement.counts
+        patients, events = counts.patients, float(agreed.agreement.events.sum())
+        cells = float(counts.cells(grouped=setting.link.grouped)[setting.active].sum())
+    return Problem(
+        DiscreteTimeLoss(setting),
+        agreed.alpha,
+        weights,
+        np.zeros(weights.size),
+        patients,
+        events,
+        cells=cells,
+        seed=plan.seed,
     )
 
 
 def _checkpoint(
-    plan: NetworkPlan, problem: NetworkProblem, features: str | None, path: Path
+    plan: NetworkPlan,
+    setting: Setting,
+    problem: Problem,
+    features: str | None,
+    path: Path,
 ) -> NetworkCheckpoint:
     # Where it starts says which module it is, and the setting whose patients, but for slides.
-    start = problem.theta, problem.alpha
-    parts = plan, problem.setting, *start, problem.patients, features
+    start = problem.beta, problem.alpha
+    parts = plan, setting, *start, problem.patients, features
     mark = digest((*parts, versions()["fedcox"]), without=("device",))
     return NetworkCheckpoint(path, mark.hex())
 
 
 def _without_weights(
-    federation: Federation, agreed: _Agreed, solution: NetworkSolution
+    federation: Federation, agreed: _Agreed, solution: TrainingEnd
 ) -> tuple[FloatArray, float]:
     """The baseline and the factor of risks that curves are drawn by."""
     setting = agreed.setting
-    if setting.event_weight == 1.0:
-        return refitted_baseline(federation, setting, solution.theta, solution.alpha), 1.0
+    weight = network_of(setting.predictor).event_weight
+    if weight == 1.0:
+        return refitted_baseline(federation, setting, solution.alpha, solution.beta), 1.0
     # Weighted hazards are about so many times those of all patients together.
-    start = agreed.alpha - math.log(setting.event_weight)
-    return rescaled_baseline(federation, setting, solution.theta, start)
+    start = agreed.alpha - math.log(weight)
+    return rescaled_baseline(federation, setting, start, solution.beta)
 
 
 def _whole_baseline(agreed: _Agreed, alpha: FloatArray) -> FloatArray:
     """One number per interval of the grid: hazard 0 without an event, 1 with events only."""
-    active = agreed.setting.timing.active
+    active = agreed.setting.active
     whole = np.full(active.size, -np.inf)
     if agreed.agreement is not None:
         counts = agreed.agreement.counts

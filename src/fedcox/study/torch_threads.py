@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from statistics import fmean
 
-from fedcox.models.torch_extra import check_torch
+from fedcox.models.architecture import check_torch
 from fedcox.survival.cohort import Cohort
 
 #: Mean tiles of a slide from which on threads pay. Below, they wait for each other longer than

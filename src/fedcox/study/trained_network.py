@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from fedcox.errors import InputError
 from fedcox.federation.ledger import LedgerRow
-from fedcox.federation.network_setting import NetworkSetting
+from fedcox.federation.setting import Setting
 from fedcox.models.architecture import AbstractArchitecture
-from fedcox.solvers.network_solver import EpochLoss
+from fedcox.models.network import Network, network_of, of_network
+from fedcox.solvers.training import EpochLoss
 from fedcox.study.fitted import Guarantee, Notice
 from fedcox.survival.bags import Bags, SlideFeatures, TileFeatures
 from fedcox.survival.cohort import Cohort, FloatArray
@@ -58,7 +59,7 @@ class TrainedNetwork:
     back.
     """
 
-    setting: NetworkSetting
+    setting: Setting
     theta: FloatArray
     alpha: FloatArray
     slope: float = 1.0
@@ -67,29 +68,26 @@ class TrainedNetwork:
 
     @property
     def architecture(self) -> AbstractArchitecture:
-        return self.setting.architecture
+        return self.network.architecture
+
+    @property
+    def network(self) -> Network:
+        """The predictor of the setting."""
+        return network_of(self.setting.predictor)
 
     @property
     def link(self) -> str:
         """The link's name: "log", "cloglog" or "logit"."""
-        return self.setting.timing.link.name
+        return self.setting.link.name
 
     @property
     def edges(self) -> FloatArray:
         """Where the pieces or intervals end: (intervals,), in the unit of time."""
-        return self.setting.timing.grid.edges
+        return self.setting.grid.edges
 
     def on(self, device: str) -> TrainedNetwork:
         """The same network, computing on another device."""
-        setting = self.setting
-        moved = NetworkSetting(
-            setting.timing,
-            setting.architecture,
-            setting.event_weight,
-            setting.slide_weight,
-            setting.precision,
-            _device=device,
-        )
+        moved = self.setting.with_predictor(self.network.on(device))
         return replace(self, setting=moved)
 
     def with_facts(self, **facts: Any) -> TrainedNetwork:
@@ -119,10 +117,7 @@ class TrainedNetwork:
 
         They are on the scale of the linear predictor, as risks are.
         """
-        if not cohort.patients:
-            return []
-        model = self.setting.model
-        scores = model.slide_scores(self.theta, self.setting.laid_out(cohort))
+        scores = of_network(self.setting.prepared(cohort)).slide_scores(self.theta)
         return [self.slope * own for own in scores]
 
     def risk(self, cohort: Cohort, patient_score: PatientScore = "mean") -> FloatArray:
@@ -151,12 +146,12 @@ class TrainedNetwork:
         (patients, times). With the link "log" it follows the model between the edges and is NaN
         beyond the horizon; the other links group time, and know it at the edges alone.
         """
-        risk, grid = self.risk(cohort, patient_score), self.setting.timing.grid
+        risk, grid = self.risk(cohort, patient_score), self.setting.grid
         if isinstance(grid, Pieces):
             baseline = PiecewiseHazard(grid.bounds, np.exp(self.alpha) / grid.widths)
             at = grid.edges if times is None else np.asarray(times, dtype=np.float64)
             return baseline.survival(risk, at)
-        curves = survival(self.alpha, risk, link=self.setting.timing.link)
+        curves = survival(self.alpha, risk, link=self.setting.link)
         if times is None:
             return curves
         return curves[:, places_of_ends(grid.edges, times, link=self.link)]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fedcox.errors import InputError, WeightsError
-from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.setting import Setting
 from fedcox.files.writing import write_atomically
 from fedcox.models.architecture import AbstractArchitecture
+from fedcox.models.network import Network
 from fedcox.study.trained_network import TrainedNetwork
 from fedcox.study.versions import versions
 from fedcox.survival.cohort import FloatArray
@@ -27,28 +27,28 @@ def write_trained(path: str | Path, trained: TrainedNetwork) -> None:
     """Write the network as one safetensors file, whole or not at all."""
     from fedcox.models.network_file import TrainedNetworkFile, network_bytes
 
-    setting, timing = trained.setting, trained.setting.timing
+    setting, network = trained.setting, trained.network
     fitted = np.isfinite(trained.alpha)
     arrays = {
         "fitted": fitted.astype(np.float64),
         "events_only": np.isposinf(trained.alpha).astype(np.float64),
-        "column": timing.scaling.keep.astype(np.float64),
-        "column_mean": timing.scaling.mean,
-        "column_spread": timing.scaling.spread,
+        "column": setting.scaling.keep.astype(np.float64),
+        "column_mean": setting.scaling.mean,
+        "column_spread": setting.scaling.spread,
     }
-    grid = timing.grid
+    grid = setting.grid
     if isinstance(grid, TimeGrid) and grid.ends is not None:
         arrays["ends"] = grid.ends.astype(np.float64)
     if isinstance(grid, Pieces):
         arrays["bounds"] = grid.bounds
     own = {
         "link": trained.link,
-        "reading": timing.reading,
+        "reading": setting.reading,
         "width": grid.width if isinstance(grid, TimeGrid) else grid.unit,
         "slope": trained.slope,
-        "event_weight": setting.event_weight,
-        "slide_weight": setting.slide_weight,
-        "precision": setting.precision,
+        "event_weight": network.event_weight,
+        "slide_weight": network.slide_weight,
+        "precision": network.precision,
     }
     facts = {**trained.facts, **own, "versions": versions()}
     file = TrainedNetworkFile(
@@ -76,10 +76,11 @@ def read_trained(
         scaling = Scaling(
             arrays["column"].astype(np.int64), arrays["column_mean"], arrays["column_spread"]
         )
-        timing = Setting(grid, fitted, facts["reading"], LINKS[facts["link"]], scaling)
+        network = _network(file.architecture, facts, device)
+        link = LINKS[facts["link"]]
+        setting = Setting(grid, fitted, facts["reading"], link, scaling, predictor=network)
         alpha = np.where(arrays["events_only"] > 0, np.inf, -np.inf)
         alpha[fitted] = file.alpha
-        setting = _setting(timing, file.architecture, facts, device)
         slope = float(facts["slope"])
     except (KeyError, ValueError, IndexError, TypeError, InputError) as error:
         raise WeightsError(
@@ -98,11 +99,8 @@ def _grid(edges: FloatArray, arrays: Mapping[str, FloatArray], width: float | No
     return TimeGrid(edges, width, None if ends is None else ends.astype(np.int64))
 
 
-def _setting(
-    timing: Setting, architecture: AbstractArchitecture, facts: dict[str, Any], device: str
-) -> NetworkSetting:
-    return NetworkSetting(
-        timing,
+def _network(architecture: AbstractArchitecture, facts: dict[str, Any], device: str) -> Network:
+    return Network(
         architecture,
         facts["event_weight"],
         facts["slide_weight"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -59,6 +60,17 @@ class AdamDescent(AbstractDescent):
         np.divide(first, change, out=change)
         change *= rate * mean * spread
         point -= change
+
+    @property
+    def memory(self) -> dict[str, FloatArray]:
+        """Of earlier gradients: all that later steps depend on besides the point."""
+        steps = np.array([self._steps], dtype=np.float64)
+        return {"first": self._first.copy(), "second": self._second.copy(), "steps": steps}
+
+    def resume(self, memory: Mapping[str, FloatArray]) -> None:
+        """Take up the memory that a descent had."""
+        self._first[:], self._second[:] = memory["first"], memory["second"]
+        self._steps = int(memory["steps"][0])
 
 
 DescentName = Literal["adam", "sgd"]

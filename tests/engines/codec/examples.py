@@ -39,7 +39,7 @@ from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.queries.last_interval import LastInterval
-from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
+from fedcox.federation.queries.local_steps import LocalLooks, LocalSteps, LocalTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.federation.queries.recorded_unit import FractionalTimes, RecordedUnit
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
@@ -174,10 +174,10 @@ def _bounded_sums() -> dict[str, AbstractQuery[Any]]:
 
 def _questions() -> dict[str, AbstractQuery[Any]]:
     agreed = SETTINGS["cloglog, half"]
-    training = LocalTraining(
-        agreed, np.array([0.1, 0.0]), np.ones(agreed.intervals + 2), "sgd", 3
-    )
-    cells = replace(training, descent="adam", cells=50, seed=2**100, setting_sent=True)
+    arrays = np.array([0.1, 0.0]), np.ones(agreed.intervals + 2)
+    training = LocalTraining(agreed, "sgd", LocalLooks(3), *arrays)
+    drawn = LocalLooks(3, cells=50)
+    cells = replace(training, descent="adam", plan=drawn, seed=2**100, setting_sent=True)
     cox = CoxSetting(SCALING, "efron")
     patients = PatientBatch(1, 2, 50, PATIENTS)
     some = CellBatch(2**70, 3, 400, PATIENTS, agreed.intervals)

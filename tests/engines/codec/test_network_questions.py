@@ -20,15 +20,19 @@ from fedcox.engines.codec.questions import (
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import MessageError
 from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut
-from fedcox.federation.network_setting import NetworkSetting
-from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.compression import Float32
+from fedcox.federation.queries.compressed_gradient import CompressedGradientAt
+from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.federation.queries.local_steps import LocalEpochs, LocalSteps, LocalTraining
 from fedcox.federation.queries.network_loss import NetworkLossAt
-from fedcox.federation.queries.network_steps import NetworkSteps, NetworkTraining
+from fedcox.federation.setting import Setting
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer, TileScorerWithTable
-from fedcox.solvers.network_adam import NetworkAdam
-from fedcox.solvers.network_averaging import NetworkAveraging
+from fedcox.models.network import Network, network_of
+from fedcox.solvers.adam import NetworkAdam
+from fedcox.solvers.federated_averaging import NetworkAveraging
 from fedcox.study.network_plan import NetworkPlan
 from fedcox.study.network_training import train_network
+from fedcox.survival.derivatives import Detail
 from tests.engines.codec.examples import (
     COHORT,
     COLUMNS,
@@ -48,13 +52,13 @@ from tests.problems import simulated, split
 TIMING = SETTINGS["cloglog, half"]
 
 
-def agreed(architecture: Any = None, **changed: Any) -> NetworkSetting:
+def agreed(architecture: Any = None, **changed: Any) -> Setting:
     network = Perceptron(COLUMNS, (2,)) if architecture is None else architecture
-    return NetworkSetting(TIMING, network, **changed)
+    return TIMING.with_predictor(Network(network, **changed))
 
 
-def at(setting: NetworkSetting, batch: Any = None) -> NetworkGradientAt:
-    return NetworkGradientAt(setting, *network_point(setting), batch)
+def at(setting: Setting, batch: Any = None) -> DerivativesAt:
+    return DerivativesAt(setting, *network_point(setting), Detail.GRADIENT, batch)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +69,12 @@ def test_every_architecture_of_the_list_arrives(architecture: Any) -> None:
     query = at(agreed(architecture, _device="cuda:7"))
     settings: dict[bytes, Shared] = {}
     (found,) = questions_in(question_message(query), settings)
-    assert isinstance(found, NetworkGradientAt)
-    assert found.agreed.architecture == architecture
+    assert isinstance(found, DerivativesAt)
+    assert network_of(found.agreed.predictor).architecture == architecture
     assert found.digest == query.digest
-    assert set(settings) == {setting_digest(query.agreed), setting_digest(TIMING)}
+    assert set(settings) == {setting_digest(query.agreed)}
     # On which device a hospital computes is nobody else's matter.
-    assert found.agreed._device == "cpu"
+    assert network_of(found.agreed.predictor)._device == "cpu"
     assert query.digest == at(agreed(architecture)).digest
 
 
@@ -81,12 +85,13 @@ def test_a_setting_is_brought_once_and_laid_out_once() -> None:
     later = encode_questions([replace(first, alpha=first.alpha + 1.0)], settings)
     assert settings_brought(later) == []
     (two,) = decode_questions(later, settings, columns=COLUMNS)
-    assert isinstance(one, NetworkGradientAt)
-    assert isinstance(two, NetworkGradientAt)
+    assert isinstance(one, DerivativesAt)
+    assert isinstance(two, DerivativesAt)
     assert two.setting is one.setting
-    assert two.agreed.laid_out(COHORT) is one.agreed.laid_out(COHORT)
+    assert two.agreed.prepared(COHORT) is one.agreed.prepared(COHORT)
 
 
+SCORE: Any = next(query for query in QUESTIONS.values() if query.name == "noised score")
 HELD = HeldOut(1, 0.5, PATIENTS)
 CELLS = EpochCells(1, 1, 0, 9, PATIENTS, TIMING.intervals)
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
@@ -95,16 +100,16 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "architecture: must be a TileScorer or TileScorerWithTable or Perceptron",
     ),
     "theta too short": (
-        lambda: replace(at(agreed()), theta=np.zeros(2)),
-        r"theta has the shape \(2,\); \(10,\) is needed",
+        lambda: replace(at(agreed()), beta=np.zeros(2)),
+        r"beta has the shape \(2,\); \(10,\) is needed",
     ),
     "alpha too long": (
         lambda: replace(at(agreed()), alpha=np.zeros(99)),
         r"alpha has the shape \(99,\)",
     ),
     "theta in single precision": (
-        lambda: replace(at(agreed()), theta=np.zeros(10, dtype=np.float32)),
-        "theta: must be an array of float64",
+        lambda: replace(at(agreed()), beta=np.zeros(10, dtype=np.float32)),
+        "beta: must be an array of float64",
     ),
     "a network of other columns": (
         lambda: at(agreed(Perceptron(COLUMNS + 1, (2,)))),
@@ -131,15 +136,31 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: at(agreed(), EpochBatch(1, 1, 0, 5, 70, HELD)),
         "left out of another population",
     ),
+    "a curvature": (
+        lambda: replace(at(agreed()), detail=Detail.HESSIAN),
+        "a network has a gradient and no curvature",
+    ),
+    "the loss of coefficients": (
+        lambda: NetworkLossAt(TIMING, *network_point(TIMING), HELD),
+        "the setting's predictor must be a network",
+    ),
+    "a network compressed": (
+        lambda: CompressedGradientAt(at(agreed()), 1, Float32()),
+        "the setting's predictor must be linear",
+    ),
+    "a score of a network": (
+        lambda: replace(SCORE, agreed=agreed(), beta=agreed().start()),
+        "the setting's predictor must be linear",
+    ),
     "everybody held out": (
         lambda: NetworkLossAt(agreed(), *network_point(agreed()), replace(HELD, share=1.0)),
         "held_out: share must be between 0 and 1",
     ),
     "training without end": (
-        lambda: NetworkSteps(
-            NetworkTraining(agreed(), "sgd", 10**9), *network_point(agreed()), 0.1, 1
+        lambda: LocalSteps(
+            LocalTraining(agreed(), "sgd", LocalEpochs(10**9)), *network_point(agreed()), 0.1, 1
         ),
-        "training: epochs must be from 1 to 1,000,000",
+        "training: plan: epochs must be from 1 to 1,000,000",
     ),
 }
 
@@ -161,13 +182,13 @@ def test_a_wrong_question_is_not_answered(name: str) -> None:
     [
         (
             "network gradient",
-            lambda a: replace(a, theta=a.theta[1:]),
-            "theta: must be an array",
+            lambda a: a._replace(beta=a.beta[1:]),
+            "beta: must be an array",
         ),
-        ("network gradient", lambda a: replace(a, loss=np.nan), "loss: must be a number"),
+        ("network gradient", lambda a: a._replace(loss=np.nan), "loss: must be a number"),
         ("network loss", lambda a: replace(a, patients=61), "fewer held-out patients"),
         ("network loss", lambda a: replace(a, patients=-1), "patients is no count"),
-        ("network steps", lambda a: replace(a, alpha=a.theta), "alpha: must be an array"),
+        ("network steps", lambda a: replace(a, alpha=a.beta), "alpha: must be an array"),
         ("baseline diagonal", lambda a: a._replace(alpha=a.beta), "alpha: must be an array"),
     ],
 )

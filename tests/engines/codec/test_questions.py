@@ -33,10 +33,11 @@ from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.interval_counts import IntervalCounts
-from fedcox.federation.queries.local_steps import LocalSteps, LocalTraining
+from fedcox.federation.queries.local_steps import LocalLooks, LocalSteps, LocalTraining
 from fedcox.federation.queries.risk_set_sums import EventSumsAt
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
+from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
@@ -207,6 +208,12 @@ def test_a_center_that_lost_what_it_left_unsent_does_not_go_on(known: bool) -> N
 
 AGREED = setting()
 ALPHA, BETA = point(AGREED)
+
+
+def training(plan: LocalLooks, scale: FloatArray) -> LocalTraining:
+    return LocalTraining(AGREED, "sgd", plan, np.zeros(2), scale)
+
+
 WRONG: dict[str, tuple[Callable[[], AbstractQuery[Any]], str]] = {
     "an experiment": (lambda: EventSumsAt(np.ones(2), np.ones(2)), "EventSumsAt is none of"),
     "alpha too short": (
@@ -332,15 +339,23 @@ WRONG: dict[str, tuple[Callable[[], AbstractQuery[Any]], str]] = {
     ),
     "training of other parameters": (
         lambda: LocalSteps(
-            LocalTraining(AGREED, np.zeros(2), np.ones(3), "sgd", 1), ALPHA, BETA, 0.1, 1
+            training(LocalLooks(1), np.ones(3)),
+            ALPHA,
+            BETA,
+            0.1,
+            1,
         ),
         "training: scale has the shape",
     ),
     "training without end": (
         lambda: LocalSteps(
-            LocalTraining(AGREED, np.zeros(2), np.ones(9), "sgd", 10**9), ALPHA, BETA, 0.1, 1
+            training(LocalLooks(10**9), np.ones(9)),
+            ALPHA,
+            BETA,
+            0.1,
+            1,
         ),
-        "training: steps must be from 1 to 1,000,000",
+        "training: plan: steps must be from 1 to 1,000,000",
     ),
 }
 

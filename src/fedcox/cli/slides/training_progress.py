@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 from fedcox.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from fedcox.solvers.network_solver import NetworkWatcher
+    from fedcox.solvers.training import TrainingWatcher
 
 
 @contextmanager
-def training_display(epochs: int) -> Iterator[NetworkWatcher]:
+def training_display(epochs: int) -> Iterator[TrainingWatcher]:
     """What a training reports to, drawn on standard error while the block lasts."""
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
-    from fedcox.solvers.network_solver import EpochLoss, NetworkStep
+    from fedcox.solvers.training import EpochLoss, TrainingStep
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with progress_bar(*columns) as progress:
         task = progress.add_task("agreeing on time", total=float(epochs))
 
-        def watch(at: NetworkStep | EpochLoss) -> None:
+        def watch(at: TrainingStep | EpochLoss) -> None:
             if isinstance(at, EpochLoss):
                 told = f"epoch {at.epoch} of {epochs}: loss {at.loss:.4f}"
                 if at.validation is not None:

@@ -30,20 +30,16 @@ from fedcox.federation.compression import (
     Sign,
     TopK,
 )
-from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
 from fedcox.federation.queries.bounded_sums import (
     AbstractBoundedSum,
+    ClippedNetworkGradientAt,
     NoisedEventMoments,
     NoisedInformationAt,
     NoisedLifeTable,
     NoisedMoments,
     NoisedProducts,
     NoisedScoreAt,
-)
-from fedcox.federation.queries.clipped_network_gradient import (
-    ClippedNetworkGradientAt,
-    ClippedNetworkSum,
 )
 from fedcox.federation.queries.compressed_gradient import CompressedGradientAt, RandomEntriesAt
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
@@ -53,10 +49,14 @@ from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
 from fedcox.federation.queries.last_interval import LastInterval
-from fedcox.federation.queries.local_steps import LocalEnds, LocalSteps, LocalTraining
-from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.queries.local_steps import (
+    LocalEnds,
+    LocalEpochs,
+    LocalLooks,
+    LocalSteps,
+    LocalTraining,
+)
 from fedcox.federation.queries.network_loss import HeldOutLoss, NetworkLossAt
-from fedcox.federation.queries.network_steps import NetworkEnds, NetworkSteps, NetworkTraining
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
 from fedcox.federation.queries.recorded_unit import (
     UNITS,
@@ -76,7 +76,8 @@ from fedcox.models.architecture import (
     TileScorer,
     TileScorerWithTable,
 )
-from fedcox.models.network_sum import NetworkSum
+from fedcox.models.network import Network
+from fedcox.models.predictor import AbstractPredictor, Linear
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.cohort import FloatArray
@@ -87,22 +88,14 @@ from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import Pieces, TimeGrid
 
 #: What questions refer to: a center gets it once, and knows it by name from then on.
-Shared: TypeAlias = (
-    Setting | LocalTraining | CoxSetting | NetworkSetting | NetworkTraining | ErrorFeedback
-)
-SHARED: tuple[type[Shared], ...] = (
-    Setting,
-    LocalTraining,
-    CoxSetting,
-    NetworkSetting,
-    NetworkTraining,
-    ErrorFeedback,
-)
+Shared: TypeAlias = Setting | LocalTraining | CoxSetting | ErrorFeedback
+SHARED: tuple[type[Shared], ...] = (Setting, LocalTraining, CoxSetting, ErrorFeedback)
 
 #: Which classes may stand where an abstract one is declared.
 FINAL: Mapping[type, tuple[type, ...]] = {
     AbstractLink: (Log, ComplementaryLogLog, Logit),
     AbstractCodec: (Float32, EightBit, Sign, TopK),
+    AbstractPredictor: (Linear, Network),
     AbstractArchitecture: (TileScorer, TileScorerWithTable, Perceptron),
 }
 
@@ -132,8 +125,10 @@ PARTS: Mapping[type, Rule] = {
     TileScorer: network_rules.of_tile_scorer,
     TileScorerWithTable: network_rules.of_tile_scorer,
     Perceptron: network_rules.of_perceptron,
-    NetworkSetting: network_rules.of_setting,
-    NetworkTraining: network_rules.of_training,
+    Linear: nothing,
+    Network: network_rules.of_network,
+    LocalLooks: rules.of_local_looks,
+    LocalEpochs: network_rules.of_local_epochs,
     GaussianRelease: rules.of_release,
     ScoreMetric: rules.of_metric,
     RandomPlaces: rules.of_places,
@@ -149,10 +144,7 @@ PARTS: Mapping[type, Rule] = {
     WholeTimes: rules.of_whole_times,
     Outcomes: rules.of_outcomes,
     LocalEnds: rules.of_local_ends,
-    NetworkSum: nothing,
     HeldOutLoss: network_rules.of_counted,
-    NetworkEnds: network_rules.of_counted,
-    ClippedNetworkSum: nothing,
     PatientsAndTiles: rules.of_patients_and_tiles,
     TileMomentSums: rules.of_patients_and_tiles,
 }
@@ -274,14 +266,8 @@ QUESTIONS: Mapping[type[AbstractQuery[Any]], Kind] = {
     NoisedScoreAt: Kind(rules.of_score, FloatArray, _of_bounded_sum),
     CompressedGradientAt: Kind(rules.of_compressed, bytes),
     RandomEntriesAt: Kind(rules.of_compressed, bytes),
-    NetworkGradientAt: Kind(
-        network_rules.of_gradient, NetworkSum, network_rules.network_shapes
-    ),
     NetworkLossAt: Kind(network_rules.of_point, HeldOutLoss, fits=network_rules.held_out_fits),
-    NetworkSteps: Kind(network_rules.of_steps, NetworkEnds, network_rules.network_shapes),
-    ClippedNetworkGradientAt: Kind(
-        network_rules.of_point, ClippedNetworkSum, network_rules.network_shapes
-    ),
+    ClippedNetworkGradientAt: Kind(network_rules.of_point, FloatArray, _of_bounded_sum),
     BaselineSlopesAt: Kind(
         network_rules.of_baseline,
         Derivatives,

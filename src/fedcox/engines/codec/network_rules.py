@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fedcox.engines.codec.rules import between, positive, shaped
+from fedcox.engines.codec.rules import between, point_of, positive, shaped
 from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut
-from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
-from fedcox.federation.queries.clipped_network_gradient import ClippedNetworkGradientAt
-from fedcox.federation.queries.network_gradient import NetworkGradientAt
+from fedcox.federation.queries.local_steps import LocalEpochs
 from fedcox.federation.queries.network_loss import HeldOutLoss, NetworkLossAt
-from fedcox.federation.queries.network_steps import NetworkEnds, NetworkSteps, NetworkTraining
 from fedcox.models.architecture import Perceptron, TileScorer, TileScorerWithTable
+from fedcox.models.network import Network
 
 #: Units of a layer, features of a tile, columns of a table.
 _MOST_UNITS = 16_384
@@ -21,7 +19,6 @@ _MOST_LAYERS = 100
 #: Patients, or pairs of patient and interval, that a center puts into one order.
 _MOST_ORDERED = 50_000_000
 _MOST_EPOCHS = 1_000_000
-_MOST_ROUNDS = 10**9
 _MOST_PATIENTS = 10**10
 
 
@@ -49,9 +46,9 @@ def _columns(found: int, columns: int | None) -> Iterator[str]:
         yield f"the network reads {found} columns, and patients have {columns}"
 
 
-def of_setting(setting: NetworkSetting, columns: int | None) -> Iterator[str]:
+def of_network(network: Network, columns: int | None) -> Iterator[str]:
     """A weight multiplies."""
-    yield from positive("event_weight", setting.event_weight)
+    yield from positive("event_weight", network.event_weight)
 
 
 def of_held_out(held: HeldOut, columns: int | None) -> Iterator[str]:
@@ -93,23 +90,10 @@ def _seeded(seed: int) -> Iterator[str]:
 
 
 def of_point(query: Any, columns: int | None) -> Iterator[str]:
-    """One number for each parameter of the network and for each fitted interval."""
-    yield from _point(query.agreed, query)
-
-
-def _point(setting: NetworkSetting, query: Any) -> Iterator[str]:
-    yield from shaped("theta", query.theta, (setting.parameters,), "one for each weight")
-    yield from shaped(
-        "alpha", query.alpha, (setting.intervals,), "one for each fitted interval"
-    )
-
-
-def of_gradient(query: NetworkGradientAt, columns: int | None) -> Iterator[str]:
-    """The point is one of the setting's, and so is a batch of cells."""
-    yield from of_point(query, columns)
-    batch = query.batch
-    if isinstance(batch, EpochCells) and batch.intervals != query.agreed.intervals:
-        yield "the batch's intervals must be those that are fitted"
+    """A network, and one number for each of its weights and for each fitted interval."""
+    if not isinstance(query.agreed.predictor, Network):
+        yield "the setting's predictor must be a network"
+    yield from point_of(query.agreed, query.alpha, query.beta)
 
 
 def of_baseline(query: BaselineSlopesAt, columns: int | None) -> Iterator[str]:
@@ -118,31 +102,16 @@ def of_baseline(query: BaselineSlopesAt, columns: int | None) -> Iterator[str]:
     yield from shaped("slope", query.slope, (1,), "one for all risks")
 
 
-def of_training(training: NetworkTraining, columns: int | None) -> Iterator[str]:
+def of_local_epochs(plan: LocalEpochs, columns: int | None) -> Iterator[str]:
     """Epochs that end some day."""
-    yield from between("epochs", training.epochs, 1, _MOST_EPOCHS)
-    yield from between("batch_size", training.batch_size, 1, _MOST_ORDERED)
-    yield from _seeded(training.seed)
+    yield from between("epochs", plan.epochs, 1, _MOST_EPOCHS)
+    yield from between("batch_size", plan.batch_size, 1, _MOST_ORDERED)
 
 
-def of_steps(query: NetworkSteps, columns: int | None) -> Iterator[str]:
-    """The point is one of the setting's that centers train on."""
-    yield from _point(query.training.setting, query)
-    yield from positive("learning_rate", query.learning_rate)
-    yield from between("round", query.round, 0, _MOST_ROUNDS)
-
-
-def of_counted(reply: HeldOutLoss | NetworkEnds, columns: int | None) -> Iterator[str]:
+def of_counted(reply: HeldOutLoss, columns: int | None) -> Iterator[str]:
     """Sums are divided by the patients."""
     if not 0 <= reply.patients <= _MOST_PATIENTS:
         yield "patients is no count"
-
-
-def network_shapes(
-    query: NetworkGradientAt | ClippedNetworkGradientAt | NetworkSteps, columns: int | None
-) -> dict[str, tuple[int | None, ...] | None]:
-    """A reply has a number for each of the question's parameters."""
-    return {"theta": query.theta.shape, "alpha": query.alpha.shape}
 
 
 def held_out_fits(query: NetworkLossAt, reply: HeldOutLoss) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.federation.batch import CellBatch, PatientBatch
+from fedcox.federation.batch import CellBatch, EpochCells, PatientBatch
 from fedcox.federation.compression import RandomPlaces
 from fedcox.federation.queries.bounded_sums import (
     AbstractSumAt,
@@ -30,13 +30,19 @@ from fedcox.federation.queries.covariate_sums import ColumnSums
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.interval_counts import Counts
-from fedcox.federation.queries.local_steps import LocalEnds, LocalSteps, LocalTraining
+from fedcox.federation.queries.local_steps import (
+    LocalEnds,
+    LocalLooks,
+    LocalSteps,
+    LocalTraining,
+)
 from fedcox.federation.queries.outcome_counts import Outcomes
 from fedcox.federation.queries.recorded_unit import WholeTimes
 from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
 from fedcox.federation.queries.tile_counts import PatientsAndTiles
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.federation.setting import Setting
+from fedcox.models.predictor import Linear
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.derivatives import Detail
@@ -143,6 +149,8 @@ def of_scaling(scaling: Scaling, columns: int | None) -> Iterator[str]:
 
 def of_setting(setting: Setting, columns: int | None) -> Iterator[str]:
     """All is about the grid's intervals, the fitted ones, or the columns kept."""
+    if setting.basis is not None:
+        yield from _linear(setting)
     edges = setting.grid.edges
     yield from shaped("active", setting.active, edges.shape, "one for each interval")
     if setting.basis is not None and (
@@ -188,29 +196,48 @@ def of_release(release: GaussianRelease, columns: int | None) -> Iterator[str]:
 
 
 def of_training(training: LocalTraining, columns: int | None) -> Iterator[str]:
-    """Penalties by column and steps by parameter, in numbers that end some day."""
-    intervals, kept = training.setting.baseline_size, training.setting.columns
-    yield from shaped("ridge", training.ridge, (kept,), "one for each column kept")
+    """Penalties and steps by parameter."""
+    setting = training.setting
+    intervals, size = setting.baseline_size, setting.parameters
+    yield from shaped("ridge", training.ridge, (size,), "one for each column kept")
     yield from _not_negative("ridge", training.ridge)
-    yield from shaped("scale", training.scale, (intervals + kept,), "one for each parameter")
-    yield from between("steps", training.steps, 1, _MOST_STEPS)
-    yield from between("cells", training.cells, 1, _MOST_DRAWN)
+    yield from shaped("scale", training.scale, (intervals + size,), "one for each parameter")
     if training.seed < 0:
         yield "seed must not be below zero"
 
 
-def _point(
+def of_local_looks(plan: LocalLooks, columns: int | None) -> Iterator[str]:
+    """Steps that end some day."""
+    yield from between("steps", plan.steps, 1, _MOST_STEPS)
+    yield from between("cells", plan.cells, 1, _MOST_DRAWN)
+
+
+def point_of(
     setting: Setting, alpha: NDArray[np.float64], beta: NDArray[np.float64]
 ) -> Iterator[str]:
+    """Numbers of the setting's baseline, and of its predictor."""
     size = (setting.baseline_size,)
     yield from shaped("alpha", alpha, size, "one for each number of the baseline")
-    yield from shaped("beta", beta, (setting.columns,), "one for each column kept")
+    words = "one for each column kept" if _is_linear(setting) else "one for each weight"
+    yield from shaped("beta", beta, (setting.parameters,), words)
+
+
+def _is_linear(setting: Setting) -> bool:
+    return isinstance(setting.predictor, Linear)
+
+
+def _linear(setting: Setting) -> Iterator[str]:
+    """For what is asked of coefficients alone."""
+    if not _is_linear(setting):
+        yield "the setting's predictor must be linear"
 
 
 def of_derivatives_at(query: DerivativesAt, columns: int | None) -> Iterator[str]:
     """The point is one of the setting's, and so is a batch of cells."""
-    yield from _point(query.agreed, query.alpha, query.beta)
-    if isinstance(query.batch, CellBatch):
+    yield from point_of(query.agreed, query.alpha, query.beta)
+    if not query.agreed.predictor.has_curvature and query.detail is not Detail.GRADIENT:
+        yield "a network has a gradient and no curvature"
+    if isinstance(query.batch, CellBatch | EpochCells):
         if query.detail is not Detail.GRADIENT:
             yield "a batch of cells has a gradient and no curvature"
         if query.batch.intervals != query.agreed.intervals:
@@ -240,11 +267,14 @@ def of_moments(query: NoisedMoments, columns: int | None) -> Iterator[str]:
 def of_capped(query: NoisedProducts | NoisedEventMoments, columns: int | None) -> Iterator[str]:
     """The cap bounds."""
     yield from positive("cap", query.cap)
+    if isinstance(query, NoisedEventMoments):
+        yield from _linear(query.agreed)
 
 
 def of_score(query: AbstractSumAt, columns: int | None) -> Iterator[str]:
     """The point and the metric are of one setting; the reach bounds."""
-    yield from _point(query.agreed, query.alpha, query.beta)
+    yield from _linear(query.agreed)
+    yield from point_of(query.agreed, query.alpha, query.beta)
     shape = query.alpha.shape + query.beta.shape
     yield from shaped("means", query.metric.means, shape, "one row for each piece")
     yield from positive("reach", query.reach)
@@ -258,6 +288,7 @@ def of_information(query: NoisedInformationAt, columns: int | None) -> Iterator[
 
 def of_compressed(query: AbstractCompressedGradient, columns: int | None) -> Iterator[str]:
     """Steps are counted from one, and there is something to compress."""
+    yield from _linear(query.asked.agreed)
     yield from between("step", query.step, 1, _MOST_ROUNDS)
     if query.asked.detail is not Detail.GRADIENT:
         yield "only a gradient can be compressed"
@@ -272,7 +303,7 @@ def of_cox(query: StratifiedCoxAt, columns: int | None) -> Iterator[str]:
 
 def of_local_steps(query: LocalSteps, columns: int | None) -> Iterator[str]:
     """The point is one of the setting's that centers train on."""
-    yield from _point(query.training.setting, query.alpha, query.beta)
+    yield from point_of(query.training.setting, query.alpha, query.beta)
     yield from positive("learning_rate", query.learning_rate)
     yield from between("round", query.round, 0, _MOST_ROUNDS)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcox.evaluation.attacks.candidate import Candidate
 from fedcox.evaluation.attacks.observer import ALL_CENTERS, Exchange, Observer
-from fedcox.federation.batch import CellBatch, PatientBatch
+from fedcox.federation.batch import Batch, CellBatch, EpochCells, PatientBatch
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import FloatArray, IntArray
@@ -51,9 +51,11 @@ def ask_for_single_patients(
     return read_batches(exchanges, sizes)
 
 
-def alone(batch: PatientBatch | CellBatch, sizes: Mapping[str, int]) -> dict[str, int]:
+def alone(batch: Batch, sizes: Mapping[str, int]) -> dict[str, int]:
     """Sources with one patient in the batch, and that patient's number."""
-    drawn = np.unique(batch.pairs()[0] if isinstance(batch, CellBatch) else batch.numbers())
+    drawn = np.unique(
+        batch.pairs()[0] if isinstance(batch, CellBatch | EpochCells) else batch.numbers()
+    )
     if set(sizes) == {ALL_CENTERS}:
         return {ALL_CENTERS: int(drawn[0])} if drawn.size == 1 else {}
     found, first = {}, 0

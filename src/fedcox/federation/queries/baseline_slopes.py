@@ -11,24 +11,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.federation.network_query import AbstractNetworkQuery
-from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.packing import pack_derivatives, unpack_derivatives
 from fedcox.federation.query import AbstractSumQuery
+from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail, zero_derivatives
 
 
 @dataclass(frozen=True, eq=False)
-class BaselineSlopesAt(AbstractNetworkQuery[Derivatives], AbstractSumQuery[Derivatives]):
+class BaselineSlopesAt(AbstractSumQuery[Derivatives]):
     """Loss and derivatives in α and in `slope`, (1,), which multiplies every risk.
 
     Sums over all patients, each with one risk: the mean of the patient's slide scores.
     """
 
-    agreed: NetworkSetting
-    theta: FloatArray
+    agreed: Setting
     alpha: FloatArray
+    beta: FloatArray
     slope: FloatArray
     detail: Detail
 
@@ -38,7 +37,11 @@ class BaselineSlopesAt(AbstractNetworkQuery[Derivatives], AbstractSumQuery[Deriv
 
     @property
     def numbers(self) -> int:
-        return self.theta.size + self.alpha.size + 1
+        return self.alpha.size + self.beta.size + 1
+
+    @property
+    def setting(self) -> Setting:
+        return self.agreed
 
     #: Losses are compared with each other, to their last digits.
     fine = 1
@@ -46,8 +49,8 @@ class BaselineSlopesAt(AbstractNetworkQuery[Derivatives], AbstractSumQuery[Deriv
     def answer(self, cohort: Cohort) -> Derivatives:
         if not cohort.patients:
             return zero_derivatives(self.alpha.size, 1, self.detail)
-        scored = self.agreed.scored(cohort, self.theta)
-        link = self.agreed.timing.link
+        scored = self.agreed.scored(cohort, self.beta)
+        link = self.agreed.link
         with np.errstate(over="ignore"):  # a step too far is taken back by the solver
             return scored.derivatives(link, self.alpha, self.slope, self.detail)
 

@@ -1,18 +1,23 @@
-"""The noised sums that a private fit is made from: in none of them a patient can be seen.
+"""The noised sums that private fits are made from: in none of them a patient can be seen.
 
 Each patient adds a row of numbers that is no longer than the release's sensitivity; the rows
-are those of `survival/bounded_shares.py`, cut at that length whatever the question says.
+are those of `survival/bounded_shares.py`, or a network's gradients, cut at that length whatever
+the question says.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedcox.errors import CohortError, InputError
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
+from fedcox.models.architecture import Inputs
+from fedcox.models.network import network_of, of_network
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.bounded_shares import (
     ScoreMetric,
@@ -30,6 +35,9 @@ from fedcox.survival.time_grid import Pieces, TimeAtRisk
 
 _BLOCK = 2**16  # numbers of rows that are held at a time
 _RELEASE = 6  # numbers that describe a release
+#: Rows of a table whose gradients are computed together, where a gradient has few numbers.
+_TABLE_ROWS, _FEW_NUMBERS = 32, 2**17
+_SLIDE_BLOCK = 2**22  # numbers of gradients over slides that are held at a time
 
 
 class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
@@ -46,21 +54,31 @@ class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         """What these patients add, before it is cut: (patients, numbers)."""
 
-    def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
-        resolution, bound = self.release.resolution, self.release.sensitivity
-        step = max(1, _BLOCK // self.size)
-        units = 1.0 / resolution  # a power of two: exact
+    @property
+    def bound(self) -> float:
+        """The most that a row may be long before it is rounded."""
+        return self.release.sensitivity
 
+    @property
+    def together(self) -> int:
+        """Of how many patients rows are held at a time."""
+        return max(1, _BLOCK // self.size)
+
+    def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         def total(part: slice) -> FloatArray:
-            own, sums = patients[part], np.zeros(self.size)
-            for first in range(0, own.size, step):
-                rows = shortened(self.rows(cohort, own[first : first + step]), bound)
-                rows *= units
-                sums += np.rint(rows, out=rows).sum(axis=0)
-            return sums * resolution
+            return self._total(cohort, patients[part])
 
         # On the grid sums are exact, in whichever order.
         return sum(in_order(total, parts(patients.size, self.size)), np.zeros(self.size))
+
+    def _total(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        """Rows cut, rounded one by one to the release's grid, and added up."""
+        resolution, step, sums = self.release.resolution, self.together, np.zeros(self.size)
+        for first in range(0, patients.size, step):
+            rows = shortened(self.rows(cohort, patients[first : first + step]), self.bound)
+            rows *= 1.0 / resolution  # a power of two: exact
+            sums += np.rint(rows, out=rows).sum(axis=0)
+        return sums * resolution
 
     def pack(self, answer: FloatArray) -> FloatArray:
         return answer
@@ -262,6 +280,93 @@ class NoisedInformationAt(AbstractSumAt):
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         placed = self._placed(cohort, patients)
         return information_rows(*placed, self.point, self.metric, self.reach, self.cap)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedNetworkGradientAt(AbstractBoundedSum):
+    """The exact gradient of a network, β and then α, each patient's clipped.
+
+    All slides of a patient, β and α together, make one row.
+    """
+
+    agreed: Setting
+    alpha: FloatArray
+    beta: FloatArray
+    release: GaussianRelease
+
+    def __post_init__(self) -> None:
+        if not self.bound > 0:
+            raise InputError(
+                "A gradient of so many numbers is lost in the rounding of so much noise.",
+                [
+                    f"There are {self.size:,} numbers, and noise of "
+                    f"{self.release.noise_multiplier:g} times a patient's share. Take a "
+                    "smaller network, fewer steps, or a larger epsilon."
+                ],
+            )
+
+    @property
+    def name(self) -> str:
+        sampled = " of a sample" if self.release.sampling_rate < 1 else ""
+        return f"clipped network gradient{sampled}"
+
+    @property
+    def setting(self) -> Setting:
+        return self.agreed
+
+    @property
+    def numbers(self) -> int:
+        return self.size + 5
+
+    @property
+    def size(self) -> int:
+        return int(self.beta.size + self.alpha.size)
+
+    @property
+    def bound(self) -> float:
+        """Rounding may add half a unit of the grid in every direction, of which are many."""
+        return self.release.sensitivity - 0.5 * math.sqrt(self.size) * self.release.resolution
+
+    @property
+    def together(self) -> int:
+        if self._reads_rows:
+            return _TABLE_ROWS if self.size <= _FEW_NUMBERS else 1
+        return max(1, _SLIDE_BLOCK // self.size)
+
+    @property
+    def _reads_rows(self) -> bool:
+        """Whether the network reads a table alone; slides go through it one by one."""
+        return self._inputs == "table"
+
+    @property
+    def _inputs(self) -> Inputs:
+        return network_of(self.agreed.predictor).architecture.inputs
+
+    def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        if not patients.size:
+            return np.zeros(self.size)
+        self._check_columns(cohort)
+        return self._total(cohort, patients)  # torch has threads of its own
+
+    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
+        """Gradients, each to the last bit the same whoever else is drawn."""
+        prepared = of_network(self.agreed.prepared(cohort))
+        # How a matrix product rounds depends on how many rows it has: they are always as many.
+        filled = np.resize(patients, self.together) if self._reads_rows else patients
+        blocks = list(prepared.patient_gradients(self.alpha, self.beta, filled))
+        return np.concatenate(blocks)[: patients.size]
+
+    def _check_columns(self, cohort: Cohort) -> None:
+        """Of a scale from public ranges no column is left out, as a constant one would be."""
+        scaled = self.agreed.columns
+        if (
+            network_of(self.agreed.predictor).architecture.inputs != "bags"
+            and scaled != cohort.columns
+        ):
+            raise CohortError(
+                f"There are ranges of {scaled} columns, and patients have {cohort.columns}.",
+                ["Give the public range of every column, low and high."],
+            )
 
 
 def _scaled(scaling: Scaling, cohort: Cohort, patients: IntArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcox.federation.batch import CellBatch, PatientBatch
+from fedcox.federation.batch import Batch, CellBatch, EpochCells
 from fedcox.federation.packing import pack_derivatives, unpack_derivatives
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
@@ -16,23 +16,24 @@ from fedcox.survival.derivatives import Derivatives, Detail
 class DerivativesAt(AbstractSumQuery[Derivatives]):
     """Sums over a center's patients, or over its share of a batch.
 
-    A batch of cells is for training by gradients; no curvature comes with it.
+    With a network β are its weights. Neither a network nor a batch of cells has a curvature:
+    they are for training by gradients.
     """
 
     agreed: Setting
     alpha: FloatArray
     beta: FloatArray
     detail: Detail
-    batch: PatientBatch | CellBatch | None = None
+    batch: Batch | None = None
 
     @property
     def name(self) -> str:
         batch = "" if self.batch is None else f" of {self.batch.name}"
-        return f"{self.detail.value}{batch}"
+        return f"{self.agreed.predictor.prefix}{self.detail.value}{batch}"
 
     @property
     def numbers(self) -> int:
-        return self.alpha.size + self.beta.size + (0 if self.batch is None else 4)
+        return self.alpha.size + self.beta.size + (0 if self.batch is None else self.batch.sent)
 
     @property
     def setting(self) -> Setting:
@@ -50,19 +51,15 @@ class DerivativesAt(AbstractSumQuery[Derivatives]):
     fine = 1
 
     def answer(self, cohort: Cohort) -> Derivatives:
-        if isinstance(self.batch, CellBatch):
-            return self._of_cells(cohort, self.batch)
+        if isinstance(self.batch, CellBatch | EpochCells):
+            if self.detail is not Detail.GRADIENT:
+                raise ValueError("A batch of cells has a gradient and no curvature.")
+            pairs = self.batch.pairs()
+            return self.agreed.cell_gradient(cohort, pairs, self.alpha, self.beta)
         patients = self.agreed.prepared(cohort)
         if self.batch is not None:
             patients = patients.draw(self.batch.numbers())
         return patients.derivatives(self.agreed.link, self.alpha, self.beta, self.detail)
-
-    def _of_cells(self, cohort: Cohort, batch: CellBatch) -> Derivatives:
-        if self.detail is not Detail.GRADIENT:
-            raise ValueError("A batch of cells has a gradient and no curvature.")
-        cells = self.agreed.cells(cohort)
-        chosen = cells.among(*batch.pairs())
-        return cells.gradient(self.agreed.link, chosen, self.alpha, self.beta)
 
     def numbers_in(self, answer: Derivatives) -> int:
         return answer.numbers

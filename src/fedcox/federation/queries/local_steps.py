@@ -1,4 +1,4 @@
-"""Where do a few steps of a center's own lead from here? The question of federated averaging.
+"""Where does a center's own training lead from here? The question of federated averaging.
 
 Each center follows the loss of its own patients. The mean of where they end, weighted by
 patients, is near the pooled optimum where centers are alike, and somewhere else where they are
@@ -7,28 +7,34 @@ not.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from fedcox.federation.batch import HeldOut
 from fedcox.federation.query import AbstractAdditiveQuery
 from fedcox.federation.setting import Setting
-from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import DESCENTS, DescentName
+from fedcox.survival.link import AbstractLink
+from fedcox.survival.single_cells import CellChoice
 
 
 @dataclass(frozen=True, eq=False)
 class LocalEnds:
     """Where centers ended, each times its patients; the mean is taken by the coordinator.
 
-    `loss` is summed over their patients, at the parameters they started from.
+    `loss` is summed over their patients, each as the first look at them gave it.
     """
 
     patients: int
     loss: float
     alpha: FloatArray  # (intervals,)
-    beta: FloatArray  # (columns,)
+    beta: FloatArray  # (parameters of the predictor,)
 
     def __add__(self, other: LocalEnds) -> LocalEnds:
         return LocalEnds(
@@ -39,34 +45,140 @@ class LocalEnds:
         )
 
 
+class Look(Protocol):
+    """What one local step looks at."""
+
+    def derivatives(
+        self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
+    ) -> Derivatives:
+        """Loss and gradient at (α, β), summed over the patients that it stands for."""
+        ...
+
+
+class AbstractLocalPlan(ABC):
+    """How many steps a center takes by itself, and whom each of them looks at."""
+
+    left_out: HeldOut | None = None
+
+    @property
+    @abstractmethod
+    def numbers(self) -> int:
+        """How many numbers describe it, and the training but for its arrays."""
+
+    def trained(self, cohort: Cohort) -> IntArray:
+        """Study numbers of those who are trained on, in order, which is everyone's."""
+        numbers = np.sort(cohort.number)
+        if self.left_out is not None:
+            numbers = numbers[~np.isin(numbers, self.left_out.numbers())]
+        return numbers
+
+    @abstractmethod
+    def looks(
+        self, setting: Setting, cohort: Cohort, entropy: tuple[int, ...]
+    ) -> Iterator[tuple[Look, int, bool]]:
+        """What each step looks at, how many patients that stands for, whether it is the first.
+
+        Centers draw apart from each other: by `entropy` and by their smallest study number,
+        which is one center's alone.
+        """
+
+
+@dataclass(frozen=True)
+class LocalLooks(AbstractLocalPlan):
+    """`steps` steps over all own patients, or over `cells` own stacked rows drawn for each.
+
+    They are drawn with replacement, and stand for all patients.
+    """
+
+    steps: int
+    cells: int | None = None
+
+    @property
+    def numbers(self) -> int:
+        return 4
+
+    def looks(
+        self, setting: Setting, cohort: Cohort, entropy: tuple[int, ...]
+    ) -> Iterator[tuple[Look, int, bool]]:
+        rng = np.random.default_rng((*entropy, int(cohort.number.min())))
+        for step in range(self.steps):
+            look: Look = setting.prepared(cohort)
+            if self.cells is not None:
+                cells = setting.cells(cohort)
+                drawn, scale = cells.draw(self.cells, rng), cells.total / self.cells
+                look = _DrawnCells(setting, cohort, drawn, scale)
+            yield look, cohort.patients, step == 0
+
+
+@dataclass(frozen=True, eq=False)
+class _DrawnCells:
+    """Single cells of a cohort, each of which stands for `scale` of them."""
+
+    setting: Setting
+    cohort: Cohort
+    cells: CellChoice
+    scale: float
+
+    def derivatives(
+        self, link: AbstractLink, alpha: FloatArray, beta: FloatArray, detail: Detail
+    ) -> Derivatives:
+        predictor, scale = self.setting.predictor, self.scale
+        sums = predictor.cell_gradient(self.cohort, self.setting, self.cells, alpha, beta)
+        return Derivatives(scale * sums.loss, scale * sums.alpha, scale * sums.beta, None)
+
+
+@dataclass(frozen=True)
+class LocalEpochs(AbstractLocalPlan):
+    """`epochs` passes over the own patients, `batch_size` a step, each once in an epoch.
+
+    Without a size all are one batch. Patients in `left_out` are not trained on.
+    """
+
+    epochs: int
+    batch_size: int | None = None
+    left_out: HeldOut | None = None
+
+    @property
+    def numbers(self) -> int:
+        return 7
+
+    def looks(
+        self, setting: Setting, cohort: Cohort, entropy: tuple[int, ...]
+    ) -> Iterator[tuple[Look, int, bool]]:
+        numbers, prepared = self.trained(cohort), setting.prepared(cohort)
+        size = numbers.size if self.batch_size is None else self.batch_size
+        smallest = int(cohort.number.min())
+        for epoch in range(self.epochs):
+            rng = np.random.default_rng((*entropy, epoch, smallest))
+            order = numbers if size >= numbers.size else rng.permutation(numbers)
+            for start in range(0, numbers.size, size):
+                batch = order[start : start + size]
+                yield prepared.draw(batch), batch.size, epoch == 0
+
+
 @dataclass(frozen=True, eq=False)
 class LocalTraining:
     """How centers train between two rounds; every center gets it once.
 
-    `ridge` is the penalty per patient of the study, (columns,). `scale` says how far a unit of
-    slope moves each parameter, (intervals + columns,). With `cells` a step looks at that many
-    of the center's own stacked rows, drawn by `seed` with replacement; without it, at all of
-    its patients.
+    `ridge` is the penalty per patient of the study, (parameters,); `scale` says how far a unit
+    of slope moves each parameter, (intervals + parameters,). None stands for no penalty, and
+    for as far as the slope is long. What is drawn is drawn by `seed`.
     """
 
     setting: Setting
-    ridge: FloatArray
-    scale: FloatArray
     descent: DescentName
-    steps: int
-    cells: int | None = None
+    plan: LocalLooks | LocalEpochs
+    ridge: FloatArray | None = None
+    scale: FloatArray | None = None
     seed: int = 0
     setting_sent: bool = False
-
-    @property
-    def timing(self) -> Setting:
-        return self.setting
 
     @property
     def numbers(self) -> int:
         """How many numbers describe it; the setting, unless an earlier question brought it."""
         setting = 0 if self.setting_sent else self.setting.numbers
-        return setting + self.ridge.size + self.scale.size + 4
+        arrays = sum(part.size for part in (self.ridge, self.scale) if part is not None)
+        return setting + arrays + self.plan.numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +197,7 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
 
     @property
     def name(self) -> str:
-        return "local steps"
+        return f"{self.training.setting.predictor.prefix or 'local '}steps"
 
     @property
     def numbers(self) -> int:
@@ -99,21 +211,29 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
     def point(self) -> tuple[FloatArray, FloatArray]:
         return self.alpha, self.beta
 
+    @property
+    def batched(self) -> bool:
+        return self.training.plan.left_out is not None
+
     def answer(self, cohort: Cohort) -> LocalEnds:
-        training, intervals, patients = self.training, self.alpha.size, cohort.patients
+        training, intervals = self.training, self.alpha.size
+        patients = int(training.plan.trained(cohort).size)
         if not patients:
             return LocalEnds(0, 0.0, np.zeros(intervals), np.zeros(self.beta.size))
-        gradients = _Gradients(training, cohort, self.round)
         point = np.concatenate([self.alpha, self.beta])
         descent = DESCENTS[training.descent](point.size)
-        loss = np.nan
-        for step in range(training.steps):
+        loss = 0.0
+        entropy = training.seed, self.round
+        link = training.setting.link
+        for look, size, first in training.plan.looks(training.setting, cohort, entropy):
             alpha, beta = point[:intervals], point[intervals:]
-            summed = gradients.at(alpha, beta)
-            loss = summed.loss if step == 0 else loss
-            gradient = np.concatenate([summed.alpha, summed.beta]) / patients
-            gradient[intervals:] += training.ridge * beta
-            gradient *= training.scale
+            summed = look.derivatives(link, alpha, beta, Detail.GRADIENT)
+            loss += summed.loss if first else 0.0
+            gradient = np.concatenate([summed.alpha, summed.beta]) / size
+            if training.ridge is not None:
+                gradient[intervals:] += training.ridge * beta
+            if training.scale is not None:
+                gradient *= training.scale
             descent.step(point, gradient, self.learning_rate)
         point *= patients
         return LocalEnds(patients, loss, point[:intervals], point[intervals:])
@@ -124,23 +244,3 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
     def unpack(self, vector: FloatArray) -> LocalEnds:
         ends = 2 + self.alpha.size
         return LocalEnds(round(vector[0]), float(vector[1]), vector[2:ends], vector[ends:])
-
-
-class _Gradients:
-    """Loss and gradient summed over a center's patients, or an estimate of that from cells."""
-
-    def __init__(self, training: LocalTraining, cohort: Cohort, number: int) -> None:
-        self._training, self._cohort = training, cohort
-        # Centers draw apart from each other: the smallest number is one center's alone.
-        entropy = training.seed, number, int(cohort.number.min())
-        self._rng = np.random.default_rng(entropy)
-
-    def at(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
-        setting, size = self._training.setting, self._training.cells
-        if size is None:
-            prepared = setting.prepared(self._cohort)
-            return prepared.derivatives(setting.link, alpha, beta, Detail.GRADIENT)
-        cells = setting.cells(self._cohort)
-        drawn = cells.gradient(setting.link, cells.draw(size, self._rng), alpha, beta)
-        scale = cells.total / size
-        return Derivatives(scale * drawn.loss, scale * drawn.alpha, scale * drawn.beta, None)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.federation.batch import HeldOut
-from fedcox.federation.network_query import AbstractNetworkQuery
-from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.query import AbstractSumQuery
+from fedcox.federation.setting import Setting
+from fedcox.models.network import of_network
 from fedcox.survival.cohort import Cohort, FloatArray
 
 
@@ -25,12 +25,12 @@ class HeldOutLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkLossAt(AbstractNetworkQuery[HeldOutLoss], AbstractSumQuery[HeldOutLoss]):
+class NetworkLossAt(AbstractSumQuery[HeldOutLoss]):
     """The loss of training, event weight included, summed over the held-out patients."""
 
-    agreed: NetworkSetting
-    theta: FloatArray
+    agreed: Setting
     alpha: FloatArray
+    beta: FloatArray
     held_out: HeldOut
 
     @property
@@ -39,7 +39,11 @@ class NetworkLossAt(AbstractNetworkQuery[HeldOutLoss], AbstractSumQuery[HeldOutL
 
     @property
     def numbers(self) -> int:
-        return self.theta.size + self.alpha.size + 3
+        return self.alpha.size + self.beta.size + 3
+
+    @property
+    def setting(self) -> Setting:
+        return self.agreed
 
     @property
     def batched(self) -> bool:
@@ -49,12 +53,8 @@ class NetworkLossAt(AbstractNetworkQuery[HeldOutLoss], AbstractSumQuery[HeldOutL
     fine = None
 
     def answer(self, cohort: Cohort) -> HeldOutLoss:
-        agreed = self.agreed
-        rows = agreed.rows(cohort, self.held_out.numbers())
-        if not rows.size:
-            return HeldOutLoss(0, 0.0)
-        loss = agreed.model.loss(self.theta, self.alpha, agreed.laid_out(cohort), rows)
-        return HeldOutLoss(int(rows.size), loss)
+        held_out = of_network(self.agreed.prepared(cohort)).draw(self.held_out.numbers())
+        return HeldOutLoss(held_out.patients, held_out.loss(self.alpha, self.beta))
 
     def pack(self, answer: HeldOutLoss) -> FloatArray:
         return np.array([answer.patients, answer.loss], dtype=np.float64)

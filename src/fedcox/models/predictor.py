@@ -1,0 +1,131 @@
+"""What is φ of the model α + φ(x)? One interface: a linear predictor, or a network.
+
+A predictor says how many numbers its β has and where they start, and makes a center's patients
+ready to be summed over. Nothing above it asks which one it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.derivatives import Derivatives
+from fedcox.survival.linear_predictor import linear_predictor
+from fedcox.survival.link import AbstractLink
+from fedcox.survival.preparation import PreparedPatients, prepare_placed
+from fedcox.survival.scaling import Scaling
+from fedcox.survival.single_cells import CellChoice, SingleCells
+from fedcox.survival.time_grid import TimeAtRisk
+
+
+class TimeAndScale(Protocol):
+    """What a predictor must know of the setting that it stands in."""
+
+    @property
+    def link(self) -> AbstractLink: ...
+
+    @property
+    def scaling(self) -> Scaling: ...
+
+    @property
+    def intervals(self) -> int:
+        """How many intervals are fitted."""
+        ...
+
+    def placed(self, cohort: Cohort) -> TimeAtRisk:
+        """A cohort on the fitted intervals."""
+        ...
+
+    def cells(self, cohort: Cohort) -> SingleCells:
+        """A cohort whose single cells can be looked at."""
+        ...
+
+    def prepared(self, cohort: Cohort) -> PreparedPatients:
+        """What the predictor's `prepare` made of a cohort, kept."""
+        ...
+
+
+class AbstractPredictor(ABC):
+    """φ, as a setting names it; its parameters β come with every query."""
+
+    #: Stands before the names of queries about it, by which hospitals allow them.
+    prefix: ClassVar[str]
+    #: Whether sums over patients have second derivatives, for solvers of second order.
+    has_curvature: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def numbers(self) -> int:
+        """How many numbers describe it."""
+
+    @abstractmethod
+    def parameters(self, columns: int) -> int:
+        """How many numbers β has; `columns` are kept of the patients' covariates."""
+
+    @abstractmethod
+    def start(self, columns: int, seed: int) -> FloatArray:
+        """Where β begins: the same seed gives the same bits."""
+
+    @abstractmethod
+    def prepare(self, cohort: Cohort, setting: TimeAndScale) -> PreparedPatients:
+        """The cohort ready for sums of loss and derivatives at any (α, β)."""
+
+    @abstractmethod
+    def cell_gradient(
+        self,
+        cohort: Cohort,
+        setting: TimeAndScale,
+        cells: CellChoice,
+        alpha: FloatArray,
+        beta: FloatArray,
+    ) -> Derivatives:
+        """Loss and gradient summed over single cells of patient and interval."""
+
+    @abstractmethod
+    def risk(self, cohort: Cohort, setting: TimeAndScale, beta: FloatArray) -> FloatArray:
+        """φ of each patient: (patients,)."""
+
+
+@dataclass(frozen=True)
+class Linear(AbstractPredictor):
+    """φ(x) = β·x on the scaled columns that are kept: Cox's own, whose β are log ratios."""
+
+    prefix = ""
+    has_curvature = True
+
+    @property
+    def numbers(self) -> int:
+        return 0
+
+    def parameters(self, columns: int) -> int:
+        return columns
+
+    def start(self, columns: int, seed: int) -> FloatArray:
+        return np.zeros(columns)
+
+    def prepare(self, cohort: Cohort, setting: TimeAndScale) -> PreparedPatients:
+        return prepare_placed(
+            cohort, setting.placed(cohort), setting.intervals, setting.scaling, setting.link
+        )
+
+    def cell_gradient(
+        self,
+        cohort: Cohort,
+        setting: TimeAndScale,
+        cells: CellChoice,
+        alpha: FloatArray,
+        beta: FloatArray,
+    ) -> Derivatives:
+        return setting.cells(cohort).gradient(setting.link, cells, alpha, beta)
+
+    def risk(self, cohort: Cohort, setting: TimeAndScale, beta: FloatArray) -> FloatArray:
+        scaled = np.empty((cohort.patients, beta.size))
+        setting.scaling.apply(cohort.covariates, out=scaled, complete=cohort.complete)
+        return linear_predictor(scaled, beta)
+
+
+LINEAR = Linear()
