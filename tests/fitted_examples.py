@@ -10,16 +10,16 @@ import numpy as np
 from scipy.stats import norm
 
 from fedcox.federation.ledger import LedgerRow
-from fedcox.study.fitted import (
+from fedcox.study.fit_rows import (
     NORMAL_975,
     BaselineInterval,
     CenterRow,
     Coefficient,
-    FittedStudy,
     Guarantee,
     Notice,
     RoundRow,
 )
+from fedcox.study.fitted import FittedStudy
 from fedcox.study.study import Study
 from fedcox.survival.cohort import FloatArray
 

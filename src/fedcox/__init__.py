@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from fedcox.study.estimator import DiscreteTimeCox, ProportionalHazards
     from fedcox.study.fit import fit
     from fedcox.study.fitted import FittedStudy
-    from fedcox.study.network_plan import NetworkPlan
-    from fedcox.study.network_training import train_network
+    from fedcox.study.plan import NetworkPlan
     from fedcox.study.study import Study
     from fedcox.study.study_plan import StudyPlan, plan
     from fedcox.study.trained_network import TrainedNetwork
+    from fedcox.study.training import train_network
     from fedcox.survival.bags import Bags
     from fedcox.survival.cohort import Cohort
     from fedcox.survival.concordance import concordance_index
@@ -41,7 +41,7 @@ _HOME = {
     "InProcess": "fedcox.engines.in_process",
     "NetworkAdam": "fedcox.solvers.adam",
     "NetworkAveraging": "fedcox.solvers.federated_averaging",
-    "NetworkPlan": "fedcox.study.network_plan",
+    "NetworkPlan": "fedcox.study.plan",
     "OwnModule": "fedcox.models.architecture",
     "Perceptron": "fedcox.models.architecture",
     "PrivateNetwork": "fedcox.solvers.private_network",
@@ -55,7 +55,7 @@ _HOME = {
     "concordance_index": "fedcox.survival.concordance",
     "fit": "fedcox.study.fit",
     "plan": "fedcox.study.study_plan",
-    "train_network": "fedcox.study.network_training",
+    "train_network": "fedcox.study.training",
 }
 
 __all__ = [

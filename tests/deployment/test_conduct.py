@@ -30,7 +30,8 @@ from fedcox.privacy.budget import Budget
 from fedcox.privacy.identity import Identity
 from fedcox.reports.run_folder import read_run
 from fedcox.study.fit import fit
-from fedcox.study.fitted import Coefficient, FittedStudy
+from fedcox.study.fit_rows import Coefficient
+from fedcox.study.fitted import FittedStudy
 from fedcox.study.released import released
 from fedcox.study.study import Study
 from fedcox.study.study_tables import Noise

@@ -19,7 +19,7 @@ from fedcox.models.architecture import (
     TileScorerWithTable,
 )
 from fedcox.models.flat_parameters import start
-from fedcox.models.network_file import TrainedNetworkFile, network_bytes, read_network
+from fedcox.study.trained_network_file import TrainedNetworkFile, network_bytes, read_network
 
 
 def trained(architecture: AbstractArchitecture) -> TrainedNetworkFile:

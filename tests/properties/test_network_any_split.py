@@ -19,9 +19,9 @@ from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import AbstractAdditiveQuery
 from fedcox.solvers.adam import NetworkAdam
-from fedcox.study.network_plan import NetworkPlan
-from fedcox.study.network_training import train_network
+from fedcox.study.plan import NetworkPlan
 from fedcox.study.trained_network import TrainedNetwork
+from fedcox.study.training import train_network
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from fedcox.reports.convergence_figure import MOST_ROUNDS, convergence_figure
-from fedcox.study.fitted import RoundRow
+from fedcox.study.fit_rows import RoundRow
 from tests import fitted_examples as examples
 
 

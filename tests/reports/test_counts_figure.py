@@ -17,7 +17,8 @@ from fedcox.reports.counts_figure import (
     joined_columns,
 )
 from fedcox.reports.study_report import report_html
-from fedcox.study.fitted import CenterRow, FittedStudy
+from fedcox.study.fit_rows import CenterRow
+from fedcox.study.fitted import FittedStudy
 from tests import fitted_examples as examples
 
 

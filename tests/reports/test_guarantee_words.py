@@ -20,7 +20,7 @@ from fedcox.reports.guarantee_words import (
     promises_in_short,
     right_guesses_text,
 )
-from fedcox.study.fitted import Guarantee
+from fedcox.study.fit_rows import Guarantee
 
 
 def guarantee(epsilon: float, delta: float = 1e-5, *, masked: bool = True) -> Guarantee:

@@ -11,7 +11,7 @@ from fedcox.errors import FedcoxWarning
 from fedcox.reports.ratio_rows import footer_lines, ratio_rows, warning_title
 from fedcox.reports.ratio_table import guarantee_panel, ratio_table, warnings_panel
 from fedcox.reports.study_report import report_html
-from fedcox.study.fitted import Notice
+from fedcox.study.fit_rows import Notice
 from tests import fitted_examples as examples
 
 

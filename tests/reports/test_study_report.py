@@ -15,7 +15,8 @@ from fedcox.federation.ledger import LedgerRow
 from fedcox.reports.guarantee_words import promises
 from fedcox.reports.protection_words import NO_COUNTS, SUMS_ONLY
 from fedcox.reports.study_report import report_html, write_report
-from fedcox.study.fitted import FittedStudy, Guarantee, Notice
+from fedcox.study.fit_rows import Guarantee, Notice
+from fedcox.study.fitted import FittedStudy
 from fedcox.study.released import released
 from fedcox.study.study import Study
 from tests import fitted_examples as examples

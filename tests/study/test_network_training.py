@@ -28,11 +28,10 @@ from fedcox.solvers.adam import NetworkAdam
 from fedcox.solvers.federated_averaging import NetworkAveraging
 from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.solvers.training import EpochLoss, TrainingStep
-from fedcox.study.asked_of_network import asked_by_training
-from fedcox.study.network_checkpoint import NetworkCheckpoint
-from fedcox.study.network_plan import NetworkPlan
-from fedcox.study.network_training import train_network, with_noise
+from fedcox.study.plan import NetworkPlan, asked_by_training
 from fedcox.study.trained_network import TrainedNetwork
+from fedcox.study.training import train_network, with_noise
+from fedcox.study.training_checkpoint import NetworkCheckpoint
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index

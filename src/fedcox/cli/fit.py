@@ -128,7 +128,7 @@ def fit_shown(
 
     from fedcox.errors import FedcoxWarning
     from fedcox.study.fit import fit as run
-    from fedcox.study.fitted import Notice
+    from fedcox.study.fit_rows import Notice
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FedcoxWarning)

@@ -31,9 +31,8 @@ from fedcox.slides.reduction import Reducer, ReducerFacts, reducer_from_moments
 from fedcox.slides.tile_reduction import Reduction, check_numbers
 from fedcox.slides.tile_scores import ScoreScale
 from fedcox.solvers.adam import NetworkAdam
-from fedcox.study.network_plan import NetworkPlan
-from fedcox.study.network_training import train_network
-from fedcox.study.torch_threads import threads_for
+from fedcox.study.plan import NetworkPlan
+from fedcox.study.training import threads_for, train_network
 from fedcox.survival.bags import Bags, SlideArray, SlideFeatures
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index

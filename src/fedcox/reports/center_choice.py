@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedcox.study.fitted import CenterRow
+from fedcox.study.fit_rows import CenterRow
 
 MOST_CENTERS = 20
 

@@ -12,7 +12,8 @@ from fedcox.reports.axis import equal_width
 from fedcox.reports.center_choice import choose_centers, known_sizes
 from fedcox.reports.interval_counts import interval_counts
 from fedcox.reports.number_text import count_text, noun_text, short_text
-from fedcox.study.fitted import CenterRow, FittedStudy
+from fedcox.study.fit_rows import CenterRow
+from fedcox.study.fitted import FittedStudy
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.event_pieces import nice_step
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedcox.reports.number_text import percent_text, short_text
-from fedcox.study.fitted import Coefficient, FittedStudy
+from fedcox.study.fit_rows import Coefficient
+from fedcox.study.fitted import FittedStudy
 
 if TYPE_CHECKING:
     from fedcox.data.schema import NumberColumn

@@ -15,7 +15,8 @@ from fedcox.reports.covariate_groups import CovariateGroup, Member, covariate_gr
 from fedcox.reports.interval_counts import IntervalCounts, interval_counts
 from fedcox.reports.number_text import DASH, count_text, finite, percent_text, short_text
 from fedcox.reports.shown_patients import chosen_values, foremost, middle_patient, words
-from fedcox.study.fitted import FittedStudy, RiskRow
+from fedcox.study.fit_rows import RiskRow
+from fedcox.study.fitted import FittedStudy
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.step_function import steps_reached
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from fedcox.reports.axis import RatioAxis, Tick, ratio_axis
 from fedcox.reports.number_text import finite
-from fedcox.study.fitted import Coefficient, FittedStudy
+from fedcox.study.fit_rows import Coefficient
+from fedcox.study.fitted import FittedStudy
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fedcox.reports.number_text import bound_text, count_text, one_in_text
-from fedcox.study.fitted import Guarantee
+from fedcox.study.fit_rows import Guarantee
 
 #: Above this chance of a right guess a page must not call the promise strong.
 _NEARLY_SURE = 0.95

@@ -20,7 +20,8 @@ from fedcox.reports.number_text import (
     ratio_decimals,
     ratio_text,
 )
-from fedcox.study.fitted import Coefficient, FittedStudy
+from fedcox.study.fit_rows import Coefficient
+from fedcox.study.fitted import FittedStudy
 
 WARNING_TITLES: Mapping[str, str] = {
     "AliasedColumnsWarning": "Columns that repeat what other columns say",

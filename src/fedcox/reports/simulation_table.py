@@ -7,7 +7,7 @@ from rich.table import Table
 
 from fedcox.data.synthetic import SimulatedTable
 from fedcox.reports.center_choice import choose_centers
-from fedcox.study.fitted import CenterRow
+from fedcox.study.fit_rows import CenterRow
 from fedcox.study.study import Study
 
 

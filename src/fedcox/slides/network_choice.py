@@ -8,7 +8,7 @@ from fedcox.models.architecture import TileScorer
 from fedcox.models.network import Precision, SlideWeight
 from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.solvers.training import AbstractTrainer
-from fedcox.study.network_plan import NetworkPlan
+from fedcox.study.plan import NetworkPlan
 from fedcox.survival.link import LinkName
 
 

@@ -17,11 +17,10 @@ from fedcox.slides.model import feature_facts
 from fedcox.slides.opened_bag import OpenedBag
 from fedcox.slides.tile_scores import ScoreScale
 from fedcox.solvers.training import TrainingWatcher
-from fedcox.study.fitted import Notice
-from fedcox.study.network_plan import NetworkPlan
-from fedcox.study.network_training import train_network, with_noise
-from fedcox.study.torch_threads import threads_for
+from fedcox.study.fit_rows import Notice
+from fedcox.study.plan import NetworkPlan
 from fedcox.study.trained_network import TrainedNetwork
+from fedcox.study.training import threads_for, train_network, with_noise
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
 

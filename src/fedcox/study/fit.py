@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import xlogy
 
-import fedcox.errors as errors
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.ledger import LedgerRow
 from fedcox.federation.query import Federation
@@ -16,15 +14,10 @@ from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.solver import Beforehand, Problem, Solution, Watcher
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.attendance import Attended, CentersLostError
-from fedcox.study.fitted import (
-    BaselineInterval,
-    CenterRow,
-    FittedStudy,
-    Notice,
-    RoundRow,
-)
+from fedcox.study.fit_rows import BaselineInterval, CenterRow, RoundRow
+from fedcox.study.fitted import FittedStudy
 from fedcox.study.inference import Inference, coefficient_rows, infer, likelihood_ratio
-from fedcox.study.notices import exact_sums, filled_cells, lost_centers, notices
+from fedcox.study.notices import exact_sums, filled_cells, lost_centers, notices, warn_of
 from fedcox.study.plan import Plan
 from fedcox.study.study import Study
 from fedcox.study.versions import versions
@@ -205,7 +198,7 @@ def fit(
         *filled_cells(study.schema, agreement),
         *notices(plan, agreement, found.solution),
     )
-    _warn(told)
+    warn_of(told)
     grid = agreement.setting.grid
     null = _log_density(agreement) - _null_loss(plan, agreement)
     return FittedStudy(
@@ -258,7 +251,7 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
         check_all(study, sum(cohort.patients for cohort in federation.cohorts))
         federation = _masked(study, noised(study, federation))
     fitted = fit_noised(study, federation, watch)
-    _warn(fitted.notices)
+    warn_of(fitted.notices)
     return fitted
 
 
@@ -269,11 +262,6 @@ def _masked(study: Study, federation: Federation) -> Federation:
     from fedcox.engines.masked import Masked
 
     return Masked.around(federation, study=study.name)
-
-
-def _warn(told: tuple[Notice, ...]) -> None:
-    for notice in told:
-        warnings.warn(getattr(errors, notice.name)(notice.text), stacklevel=3)
 
 
 def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRow, ...]:

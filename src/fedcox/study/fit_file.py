@@ -18,16 +18,16 @@ import numpy as np
 
 from fedcox.errors import InputError, StudyError
 from fedcox.files.writing import write_atomically
-from fedcox.study.fitted import (
+from fedcox.study.fit_rows import (
     BaselineInterval,
     CenterRow,
     Coefficient,
-    FittedStudy,
     Guarantee,
     Notice,
     RiskRow,
     RoundRow,
 )
+from fedcox.study.fitted import FittedStudy
 from fedcox.study.released import released
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.survival_curve import CurveError

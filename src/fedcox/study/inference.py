@@ -12,7 +12,7 @@ from scipy.special import chdtrc, ndtr
 from fedcox.errors import NoInferenceError
 from fedcox.solvers.solver import Problem, Solution
 from fedcox.study.agreement import Agreement
-from fedcox.study.fitted import NORMAL_975, Coefficient
+from fedcox.study.fit_rows import NORMAL_975, Coefficient
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.event_pieces import cut_by_events

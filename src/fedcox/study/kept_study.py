@@ -18,7 +18,7 @@ from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.recorded_unit import UNITS
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
-from fedcox.study.agreement import cells_between
+from fedcox.study.cells import cells_between
 from fedcox.study.noised_fit import public_pieces, public_scale
 from fedcox.study.study import Study
 from fedcox.study.study_tables import Noise

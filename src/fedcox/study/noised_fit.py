@@ -28,15 +28,9 @@ from fedcox.solvers.private_newton import (
     usual_pieces,
 )
 from fedcox.solvers.solver import Watcher
-from fedcox.study.agreement import cells_between
-from fedcox.study.fitted import (
-    BaselineInterval,
-    CenterRow,
-    Coefficient,
-    FittedStudy,
-    Guarantee,
-    Notice,
-)
+from fedcox.study.cells import cells_between
+from fedcox.study.fit_rows import BaselineInterval, CenterRow, Coefficient, Guarantee, Notice
+from fedcox.study.fitted import FittedStudy
 from fedcox.study.inference import estimated
 from fedcox.study.notices import large_delta, lost_centers
 from fedcox.study.study import Study

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+import fedcox.errors as errors
 from fedcox.data.schema import CohortSchema
 from fedcox.data.wording import counted, listed
 from fedcox.federation.query import Federation
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.solver import Solution
-from fedcox.study.agreement import MANY_OF_THEM, Agreement
-from fedcox.study.fitted import Notice
+from fedcox.study.agreement import Agreement
+from fedcox.study.cells import MANY_OF_THEM
+from fedcox.study.fit_rows import Notice
 from fedcox.study.plan import Plan
 from fedcox.study.study import Study
 from fedcox.survival.time_grid import Pieces, TimeGrid
@@ -343,3 +346,9 @@ def _list(plan: Plan, columns: Sequence[int] | np.ndarray) -> str:
     names = [plan.columns[int(column)] for column in columns]
     more = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def warn_of(notices: Iterable[Notice]) -> None:
+    """Give each as a Python warning of its name, where the caller's caller called."""
+    for notice in notices:
+        warnings.warn(getattr(errors, notice.name)(notice.text), stacklevel=3)

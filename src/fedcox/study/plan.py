@@ -1,20 +1,29 @@
-"""The choices of a study as objects: what the mathematics needs, and nothing of files."""
+"""The choices of a fit and of a network's training as objects, and which do not go together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING
 
-from fedcox.solvers.adam import Adam
-from fedcox.solvers.federated_averaging import FederatedAveraging
+from fedcox.errors import InputError
+from fedcox.models.architecture import AbstractArchitecture
+from fedcox.models.network import Precision, SlideWeight
+from fedcox.solvers.adam import Adam, NetworkAdam
+from fedcox.solvers.federated_averaging import FederatedAveraging, NetworkAveraging
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
+from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.solvers.solver import AbstractSolver
-from fedcox.survival.link import LINKS, AbstractLink
+from fedcox.solvers.training import AbstractTrainer, is_number
+from fedcox.study.asked import question_words
+from fedcox.survival.link import LINKS, AbstractLink, LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
 if TYPE_CHECKING:
     from fedcox.study.study import Study
+
 
 SOLVERS: dict[str, type[Newton | LBFGS | Adam | FederatedAveraging]] = {
     "newton": Newton,
@@ -72,3 +81,156 @@ class Plan:
             resolution=study.outcome.resolution,
             spline=study.model.spline,
         )
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """Network, time grid, weights and solver.
+
+    With the link "log" the hazard is constant within pieces and time at risk is exact: pieces
+    of one `width`, in the unit of time, or so many `pieces` cut where the events are; with
+    neither as many as have ten events each, 48 at most. "cloglog" and "logit" group time into
+    intervals of one `width`, and only they have a `reading` of intervals in which a patient is
+    censored. `horizon` None is agreed on by asking.
+
+    With `balanced` cells with the event weigh as much as all others together, by counts of
+    patients over all centers; with the link "log" that would move the baseline and nothing
+    else, so it is not done. `slide_weight` "slide" counts every slide once, "patient" every
+    patient. `device` is where centers in this process compute.
+
+    Under noise (`solver` a PrivateNetwork) nothing may be asked beforehand: the horizon must be
+    given, and for tables the public `ranges` of the columns, low and high of each.
+    """
+
+    architecture: AbstractArchitecture
+    width: float | None = None
+    horizon: float | None = None
+    link: LinkName = "log"
+    reading: CensoredInterval = "include"
+    balanced: bool = False
+    slide_weight: SlideWeight = "slide"
+    solver: AbstractTrainer = field(default_factory=NetworkAdam)
+    precision: Precision = "float32"
+    device: str = "cpu"
+    seed: int = 0
+    ranges: tuple[tuple[float, float], ...] | None = None
+    pieces: int | None = None
+
+    def __post_init__(self) -> None:
+        faults = [*self._unknown(), *self._time(), *self._sizes()]
+        if self.private is not None:
+            faults += self._not_under_noise()
+        elif self.ranges is not None:
+            faults.append("ranges are for training under noise; leave them out.")
+        if faults:
+            raise InputError("This plan of a training cannot be used.", faults)
+
+    @property
+    def private(self) -> PrivateNetwork | None:
+        """The solver, if it is one under noise."""
+        return self.solver if isinstance(self.solver, PrivateNetwork) else None
+
+    @property
+    def grouped(self) -> bool:
+        """Whether time is grouped."""
+        return LINKS[self.link].grouped
+
+    @property
+    def weighs_events(self) -> bool:
+        """Whether events count more than once."""
+        return self.balanced and self.grouped
+
+    def _unknown(self) -> Iterator[str]:
+        if not isinstance(self.architecture, AbstractArchitecture):
+            yield "architecture is none; take TileScorer, Perceptron, … or OwnModule."
+        if not isinstance(self.solver, AbstractTrainer):
+            yield "solver is none; take NetworkAdam, NetworkAveraging or PrivateNetwork."
+        choices = {
+            "link": tuple(LINKS),
+            "reading": ("include", "exclude", "half"),
+            "slide_weight": ("slide", "patient"),
+            "precision": ("float32", "float64", "bfloat16"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                yield f"{name} is {getattr(self, name)!r}; it must be {' or '.join(allowed)}."
+
+    def _time(self) -> Iterator[str]:
+        link = LINKS.get(self.link)
+        if link is not None and link.grouped and self.width is None:
+            yield f"width is not given; the link {self.link!r} groups time and needs it."
+        if link is not None and not link.grouped and self.reading != "include":
+            yield f"reading is {self.reading!r}; the link {self.link!r} has none: leave it out."
+        if self.width is not None and not (is_number(self.width) and self.width > 0):
+            yield f"width is {self.width!r}; it must be a number above 0, in the unit of time."
+        if self.pieces is not None and (
+            not isinstance(self.pieces, Integral) or self.pieces < 1 or self.width is not None
+        ):
+            yield (
+                f"pieces is {self.pieces!r}; it must be a whole number above 0, with the link "
+                "'log' and without a width."
+            )
+        if self.horizon is not None and not (is_number(self.horizon) and self.horizon > 0):
+            yield (
+                f"horizon is {self.horizon!r}; it must be a number above 0, in the unit of "
+                "time."
+            )
+
+    def _sizes(self) -> Iterator[str]:
+        if not isinstance(self.seed, Integral) or self.seed < 0:
+            yield f"seed is {self.seed!r}; it must be a whole number, not below 0."
+        if any(not low < high for low, high in self.ranges or ()):
+            yield "ranges must give a low and a higher number for every column."
+        columns = getattr(self.architecture, "columns", None)
+        if self.ranges is not None and columns not in (None, len(self.ranges)):
+            yield f"There are ranges of {len(self.ranges)} columns; the network has {columns}."
+
+    def _not_under_noise(self) -> Iterator[str]:
+        if self.horizon is None:
+            yield "Give a horizon: the longest follow-up would leave without noise."
+        if self.width is None:
+            yield "Give a width: counts of events would leave without noise."
+        if self.balanced:
+            yield "Leave balanced out: the counts behind the weights would leave without noise."
+        if self.architecture.inputs != "bags" and self.ranges is None:
+            yield (
+                "Give the public ranges of the columns, low and high of each: means and "
+                "spreads of the patients would leave without noise."
+            )
+
+
+def asked_by_training(plan: NetworkPlan, *, secure_sums: bool = False) -> dict[str, str]:
+    """Every question that this training may ask, in about the order in which it does."""
+    names = _under_noise(plan) if plan.private else _openly(plan, secure_sums)
+    return {name: question_words(name) for name in names}
+
+
+def _under_noise(plan: NetworkPlan) -> Iterator[str]:
+    sampled = plan.private is not None and plan.private.sampling_rate < 1
+    yield f"clipped network gradient{' of a sample' if sampled else ''}"
+
+
+def _openly(plan: NetworkPlan, secure_sums: bool) -> Iterator[str]:
+    yield "covariate sums"
+    if plan.horizon is None:
+        yield "last interval" if secure_sums else "longest follow-up"
+    if not plan.grouped:
+        yield "fractional times"
+    yield from ("interval counts", "covariate scatter")
+    yield from _solver(plan)
+    yield "baseline diagonal"
+    if plan.weighs_events:
+        yield from ("baseline hessian", "baseline gradient", "baseline information")
+
+
+def _solver(plan: NetworkPlan) -> Iterator[str]:
+    solver = plan.solver
+    if isinstance(solver, NetworkAveraging):
+        yield "network steps"
+    elif isinstance(solver, NetworkAdam) and solver.batching == "rows":
+        yield "network gradient of a batch of cells"
+    elif isinstance(solver, NetworkAdam):
+        # A batch of everybody is asked without one.
+        yield from ("network gradient", "network gradient of a batch")
+    if isinstance(solver, NetworkAdam | NetworkAveraging) and solver.validation > 0:
+        yield "network loss of held-out patients"

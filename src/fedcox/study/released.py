@@ -16,7 +16,8 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import chdtrc
 
-from fedcox.study.fitted import BaselineInterval, Coefficient, FittedStudy, RoundRow
+from fedcox.study.fit_rows import BaselineInterval, Coefficient, RoundRow
+from fedcox.study.fitted import FittedStudy
 from fedcox.study.inference import estimated
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.link import LINKS

@@ -16,7 +16,7 @@ from fedcox.federation.setting import Setting
 from fedcox.models.architecture import AbstractArchitecture
 from fedcox.models.network import Network, network_of, of_network
 from fedcox.solvers.training import EpochLoss
-from fedcox.study.fitted import Guarantee, Notice
+from fedcox.study.fit_rows import Guarantee, Notice
 from fedcox.survival.bags import Bags, SlideFeatures, TileFeatures
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.survival_curve import PiecewiseHazard, places_of_ends, survival

@@ -1,17 +1,28 @@
-"""A trained network on disk with what its curves need: time grid, baseline, and scale."""
+"""A trained network on disk: one safetensors file, which no code is run to read.
+
+It holds the weights under the module's own names, the baseline α, the edges of the time grid,
+arrays of the study (`extra.…`), and facts about the training as JSON in its header.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedcox.errors import InputError, WeightsError
+from fedcox.errors import InputError, WeightsError, needs_extra
 from fedcox.federation.setting import Setting
 from fedcox.files.writing import write_atomically
-from fedcox.models.architecture import AbstractArchitecture
+from fedcox.models.architecture import (
+    AbstractArchitecture,
+    OwnModule,
+    architecture_from_json,
+)
+from fedcox.models.flat_parameters import check_theta, pieces, split
 from fedcox.models.network import Network
 from fedcox.study.trained_network import TrainedNetwork
 from fedcox.study.versions import versions
@@ -20,13 +31,153 @@ from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
 
+_FORMAT = "fedcox-network-1"
+_WEIGHT, _EXTRA = "network.", "extra."
+_ALPHA, _EDGES = "alpha", "grid_edges"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedNetworkFile:
+    """What is kept of a training: enough to score patients and to draw their curves.
+
+    `facts` are JSON values, such as the link, the event weight, the digest of the reducer, and
+    centre and limits of the training cohort's tile scores.
+    """
+
+    architecture: AbstractArchitecture
+    theta: FloatArray
+    alpha: FloatArray
+    grid_edges: FloatArray
+    arrays: Mapping[str, FloatArray] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def network_bytes(network: TrainedNetworkFile) -> bytes:
+    """The whole content of the file; the numbers are kept bit for bit."""
+    try:
+        from safetensors.numpy import save
+    except ImportError as error:
+        raise needs_extra("safetensors", "deep") from error
+    check_theta(network.architecture, network.theta)
+    tensors = {
+        **{_WEIGHT + name: piece for name, piece in split(network.architecture, network.theta)},
+        _ALPHA: network.alpha,
+        _EDGES: network.grid_edges,
+        **{_EXTRA + name: array for name, array in network.arrays.items()},
+    }
+    header = {"architecture": _described(network.architecture), "facts": dict(network.facts)}
+    content: bytes = save(
+        {name: np.ascontiguousarray(own, dtype=np.float64) for name, own in tensors.items()},
+        metadata={"format": _FORMAT, "network": json.dumps(header, allow_nan=False)},
+    )
+    return content
+
+
+def read_network(
+    path: str | Path, architecture: AbstractArchitecture | None = None
+) -> TrainedNetworkFile:
+    """Read a trained network; for an own module, say which `architecture` it is.
+
+    Anything that is not such a file, or does not fit the architecture, is a WeightsError.
+    """
+    header, tensors = _contents(Path(path))
+    subject = f"{path} is not a network that can be used."
+    try:
+        described, facts = header["architecture"], dict(header["facts"])
+        found = _architecture(described, architecture)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WeightsError(subject, [f"Its header is incomplete: {error!r}."]) from error
+    wanted = {_WEIGHT + name: shape for name, shape in pieces(found)}
+    faults = _faults(wanted, tensors)
+    if faults:
+        raise WeightsError(subject, faults)
+    weights = [tensors[name].reshape(-1) for name in wanted]
+    extra = {name: own for name, own in tensors.items() if name.startswith(_EXTRA)}
+    return TrainedNetworkFile(
+        found,
+        np.concatenate(weights),
+        tensors[_ALPHA],
+        tensors[_EDGES],
+        {name.removeprefix(_EXTRA): own for name, own in extra.items()},
+        facts,
+    )
+
+
+def _described(architecture: AbstractArchitecture) -> dict[str, Any]:
+    if isinstance(architecture, OwnModule):
+        return {"own": architecture.name, "inputs": architecture.inputs}
+    return architecture.to_json()
+
+
+def _architecture(
+    described: Mapping[str, Any], given: AbstractArchitecture | None
+) -> AbstractArchitecture:
+    if "own" in described:
+        if given is None:
+            raise WeightsError(
+                f"This network is the module {described['own']!r} of someone's own code.",
+                ["Give that module as `architecture` when you read the file."],
+            )
+        if _described(given) != dict(described):
+            raise WeightsError(
+                f"This network is the module {described['own']!r}; another one was given."
+            )
+        return given
+    found = architecture_from_json(described)
+    if given is not None and given != found:
+        raise WeightsError(f"The file holds {found}; {given} was asked for.")
+    return found
+
+
+def _contents(path: Path) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise needs_extra("safetensors", "deep") from error
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise WeightsError(
+            f"Cannot read {path}: it is missing, cut short, or no safetensors file.",
+            [str(error)],
+        ) from error
+    if about.get("format") != _FORMAT:
+        raise WeightsError(
+            f"{path} is a safetensors file, but not of a trained fedcox network.",
+            [f"Its format is {about.get('format')!r}; {_FORMAT!r} is needed."],
+        )
+    try:
+        return json.loads(about["network"]), tensors
+    except (KeyError, ValueError) as error:
+        raise WeightsError(f"The header of {path} cannot be read.", [str(error)]) from error
+
+
+def _faults(
+    wanted: Mapping[str, tuple[int, ...]], tensors: Mapping[str, FloatArray]
+) -> list[str]:
+    faults = [
+        f"{name} is missing." for name in (*wanted, _ALPHA, _EDGES) if name not in tensors
+    ]
+    for name, array in tensors.items():
+        shape = wanted.get(name)
+        if name.startswith(_WEIGHT) and shape is None:
+            faults.append(f"{name} is no part of this network.")
+        elif shape is not None and array.shape != shape:
+            faults.append(f"{name} has the shape {array.shape}; {shape} is needed.")
+        if array.dtype != np.float64:
+            faults.append(f"{name} is {array.dtype}; float64 is needed.")
+        elif not np.isfinite(array).all():
+            faults.append(f"{name} holds numbers that are not finite.")
+    return faults
+
+
 _OWN = ("link", "reading", "width", "slope", "event_weight", "slide_weight", "precision")
 
 
 def write_trained(path: str | Path, trained: TrainedNetwork) -> None:
     """Write the network as one safetensors file, whole or not at all."""
-    from fedcox.models.network_file import TrainedNetworkFile, network_bytes
-
     setting, network = trained.setting, trained.network
     fitted = np.isfinite(trained.alpha)
     arrays = {
@@ -66,8 +217,6 @@ def read_trained(
     path: str | Path, architecture: AbstractArchitecture | None = None, device: str = "cpu"
 ) -> TrainedNetwork:
     """The network of a file; a module of one's own is given as `architecture`."""
-    from fedcox.models.network_file import read_network
-
     file = read_network(path, architecture)
     try:
         arrays, facts = file.arrays, dict(file.facts)

@@ -30,8 +30,8 @@ from fedcox.models.architecture import OwnModule, Perceptron, TileScorer, TileSc
 from fedcox.models.network import Network, network_of
 from fedcox.solvers.adam import NetworkAdam
 from fedcox.solvers.federated_averaging import NetworkAveraging
-from fedcox.study.network_plan import NetworkPlan
-from fedcox.study.network_training import train_network
+from fedcox.study.plan import NetworkPlan
+from fedcox.study.training import train_network
 from fedcox.survival.derivatives import Detail
 from tests.engines.codec.examples import (
     COHORT,

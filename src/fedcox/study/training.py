@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from fedcox.federation.digest import digest
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
+from fedcox.models.architecture import check_torch
 from fedcox.models.network import Network, network_of
 from fedcox.privacy.accountant import epsilon_against_other_centers, epsilon_of
 from fedcox.solvers.fewest_centers import fewest_centers
@@ -26,14 +28,13 @@ from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.solvers.solver import Problem
 from fedcox.solvers.training import TrainingEnd, TrainingWatcher
 from fedcox.study.agreement import Agreement, agree
-from fedcox.study.fitted import Guarantee, Notice
-from fedcox.study.network_checkpoint import NetworkCheckpoint, digest_of_slides
-from fedcox.study.network_plan import NetworkPlan
-from fedcox.study.notices import large_delta, lost_centers
-from fedcox.study.plan import Plan
+from fedcox.study.fit_rows import Guarantee, Notice
+from fedcox.study.notices import large_delta, lost_centers, warn_of
+from fedcox.study.plan import NetworkPlan, Plan
 from fedcox.study.trained_network import TrainedNetwork, TrainingRecord
+from fedcox.study.training_checkpoint import NetworkCheckpoint, digest_of_slides
 from fedcox.study.versions import versions
-from fedcox.survival.cohort import FloatArray
+from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
@@ -90,7 +91,7 @@ def train_network(
     if private is None:
         alpha, slope = _without_weights(federation, agreed, solution)
     told = _notices(plan, federation, begun)
-    _warn(told)
+    warn_of(told)
     ledger = federation.ledger.since(mark)
     counts = None if agreed.agreement is None else agreed.agreement.counts
     return TrainedNetwork(
@@ -287,6 +288,26 @@ def _much_noise(noise: float) -> list[Notice]:
     ]
 
 
-def _warn(told: Sequence[Notice]) -> None:
-    for notice in told:
-        warnings.warn(getattr(errors, notice.name)(notice.text), stacklevel=3)
+#: Mean tiles of a slide from which on threads pay. Below, they wait for each other longer than
+#: they work: 40 times as long where other programs use the cores too.
+_LARGE = 2000
+
+
+@contextmanager
+def threads_for(cohorts: Iterable[Cohort], large: int | None = None) -> Iterator[None]:
+    """As many threads as these slides are worth, until the end of the block.
+
+    For large slides `large` of them, or as many as torch has taken.
+    """
+    check_torch()
+    import torch
+
+    bags = [cohort.bags for cohort in cohorts if cohort.bags is not None]
+    tiles = [slide.shape[0] for own in bags for slides in own.slides for slide in slides]
+    before = torch.get_num_threads()
+    is_large = bool(tiles) and fmean(tiles) >= _LARGE
+    torch.set_num_threads((large or before) if is_large else 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
