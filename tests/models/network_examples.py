@@ -17,7 +17,7 @@ from fedcox.models.architecture import (
     TileScorer,
     TileScorerWithTable,
 )
-from fedcox.models.flat_parameters import assign, build, trainable
+from fedcox.models.modules import assign, build, trainable
 from fedcox.models.neural import NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifelines import CoxPHFitter
 
-from fedcox.models.cox_loss import cox_loss
+from fedcox.models.losses import cox_loss
 from fedcox.models.neural import NeuralModel
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Detail
@@ -89,7 +89,7 @@ def test_slopes_are_autograds_with_weights_and_ties(
 @pytest.mark.parametrize("name", ["perceptron", "tile scorer", "own, of both"])
 def test_the_gradient_of_a_network_follows_the_loss(name: str) -> None:
     """Central differences of the loss itself."""
-    from fedcox.models.flat_parameters import start
+    from fedcox.models.modules import start
 
     cohort = patients_with_slides()
     model = NeuralModel(ARCHITECTURES[name], "logit", 4, precision="float64")

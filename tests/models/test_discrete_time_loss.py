@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fedcox.models import discrete_time_loss as module
-from fedcox.models.discrete_time_loss import (
+from fedcox.models import losses as module
+from fedcox.models.losses import (
     cell_loss_and_slopes,
     discrete_time_loss,
     loss_and_slopes,
     sample_slopes,
 )
-from fedcox.models.placed_samples import PlacedSamples
+from fedcox.models.network_patients import PlacedSamples
 from fedcox.survival.link import LINKS as SURVIVAL_LINKS
 from fedcox.survival.link import LinkName
 from fedcox.survival.person_periods import PersonPeriods, stack

@@ -12,7 +12,7 @@ from torch import nn
 
 from fedcox.errors import WeightsError
 from fedcox.models.architecture import AbstractArchitecture, OwnModule, TileScorer
-from fedcox.models.flat_parameters import (
+from fedcox.models.modules import (
     assign,
     build,
     flatten,

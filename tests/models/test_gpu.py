@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
-from fedcox.models.flat_parameters import start
+from fedcox.models.modules import start
 from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.neural import NeuralModel

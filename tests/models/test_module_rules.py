@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from fedcox.errors import WeightsError
 from fedcox.models.architecture import OwnModule
-from fedcox.models.flat_parameters import build, start
-from fedcox.models.module_rules import check_module
+from fedcox.models.modules import build, check_module, start
 from fedcox.models.neural import NeuralModel
 from tests.models.network_examples import COLUMNS, GRID, patients_with_slides
 

@@ -18,7 +18,7 @@ from fedcox.models.architecture import (
     TileScorer,
     TileScorerWithTable,
 )
-from fedcox.models.flat_parameters import start
+from fedcox.models.modules import start
 from fedcox.study.trained_network_file import TrainedNetworkFile, network_bytes, read_network
 
 

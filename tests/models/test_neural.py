@@ -16,7 +16,7 @@ from fedcox.models.architecture import (
     TileScorer,
     TileScorerWithTable,
 )
-from fedcox.models.flat_parameters import size, start
+from fedcox.models.modules import size, start
 from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.neural import NeuralModel
@@ -235,7 +235,7 @@ def test_all_cells_together_are_the_whole_loss_and_others_add_nothing(
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_scores_of_slides_are_the_modules_own(name: str) -> None:
-    from fedcox.models.flat_parameters import assign, build
+    from fedcox.models.modules import assign, build
 
     cohort = patients_with_slides(5)
     model = NeuralModel(ARCHITECTURES[name], "logit", GRID.intervals, precision="float64")

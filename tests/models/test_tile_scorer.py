@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedcox.models import tile_scorer
 from fedcox.models.architecture import TileScorer, TileScorerWithTable
-from fedcox.models.flat_parameters import assign, build, start, trainable
+from fedcox.models.modules import assign, build, start, trainable
 from fedcox.models.neural import NeuralModel
 from fedcox.models.tile_scorer import phi_and_jacobian, tile_scores
 from fedcox.survival.bags import Bags, SlideArray

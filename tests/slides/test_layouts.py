@@ -74,7 +74,7 @@ def test_every_layout_gives_the_same_features_places_and_tile(
 @pytest.mark.parametrize("layout", WRITERS)
 def test_every_layout_gives_the_scores_of_our_own_file(layout: str, tmp_path: Path) -> None:
     from fedcox.models.architecture import TileScorer
-    from fedcox.models.flat_parameters import start
+    from fedcox.models.modules import start
     from fedcox.models.tile_scorer import tile_scores
 
     network = TileScorer(16, 8)

@@ -26,9 +26,8 @@ from fedcox.federation.queries.bounded_sums import AbstractBoundedSum, NoisedMom
 from fedcox.privacy.accountant import epsilon_of, noise_multiplier_for
 from fedcox.privacy.budget import Budget
 from fedcox.privacy.noise import SeededRandomnessForSimulations
-from fedcox.solvers.fewest_centers import fewest_of
 from fedcox.solvers.private_ascent import PrivateSolution
-from fedcox.solvers.private_newton import PrivateNewton
+from fedcox.solvers.private_newton import PrivateNewton, fewest_of
 from fedcox.study.noised_fit import fit_noised, public_scale
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.time_grid import Pieces

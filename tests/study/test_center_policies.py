@@ -4,7 +4,7 @@ import pytest
 
 from fedcox.errors import InputError
 from fedcox.privacy.policy import Policy
-from fedcox.study.center_policies import policies_by_center
+from fedcox.study.admission import policies_by_center
 
 OWN, OTHERS = Policy(), Policy()
 

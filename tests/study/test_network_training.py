@@ -31,7 +31,7 @@ from fedcox.solvers.training import EpochLoss, TrainingStep
 from fedcox.study.plan import NetworkPlan, asked_by_training
 from fedcox.study.trained_network import TrainedNetwork
 from fedcox.study.training import train_network, with_noise
-from fedcox.study.training_checkpoint import NetworkCheckpoint
+from fedcox.study.training_checkpoint import TrainingCheckpoint
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
@@ -429,7 +429,7 @@ def test_a_checkpoint_without_one_of_its_arrays_is_refused(solver: Any, tmp_path
     content = file.read_bytes()
     told = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     fingerprint = told["__metadata__"]["fingerprint"]
-    checkpoint = NetworkCheckpoint(file, fingerprint)
+    checkpoint = TrainingCheckpoint(file, fingerprint)
     state = checkpoint.load()
     assert state is not None
     kept = list(state.arrays)

@@ -165,8 +165,7 @@ def read_shown(
 ) -> InProcess:
     """Centers from the files, each under its policy, if these let the study run."""
     from fedcox.engines.in_process import InProcess
-    from fedcox.study.admission import check_policies
-    from fedcox.study.center_policies import policies_by_center
+    from fedcox.study.admission import check_policies, policies_by_center
 
     loaded = _read_files(plan, files, center_column)
     federation = InProcess.from_loaded(loaded, policies_by_center(limits or {}, loaded))

@@ -63,13 +63,13 @@ class Network(AbstractPredictor):
 
     def parameters(self, columns: int) -> int:
         check_torch()
-        from fedcox.models.flat_parameters import size
+        from fedcox.models.modules import size
 
         return size(self.architecture)
 
     def start(self, columns: int, seed: int) -> FloatArray:
         check_torch()
-        from fedcox.models.flat_parameters import start
+        from fedcox.models.modules import start
 
         return start(self.architecture, seed)
 

@@ -20,19 +20,22 @@ from torch import Tensor
 
 from fedcox.errors import InputError
 from fedcox.models.architecture import AbstractArchitecture
-from fedcox.models.cox_loss import cox_loss
-from fedcox.models.discrete_time_loss import (
+from fedcox.models.losses import (
     LossAndSlopes,
     cell_loss_and_slopes,
+    cox_loss,
     loss_and_slopes,
     sample_slopes,
 )
-from fedcox.models.flat_parameters import check_theta, size
+from fedcox.models.modules import check_theta, size
 from fedcox.models.network import Precision, SlideWeight, score_precision
-from fedcox.models.network_patients import NetworkPatients, SampleBatch, check_fit
-from fedcox.models.network_phi import NetworkPhi
-from fedcox.models.phi import AbstractPhi
-from fedcox.models.placed_samples import PlacedSamples
+from fedcox.models.network_patients import (
+    NetworkPatients,
+    PlacedSamples,
+    SampleBatch,
+    check_fit,
+)
+from fedcox.models.phi import AbstractPhi, NetworkPhi
 from fedcox.models.recorded_step import RecordedSteps, recorded_steps
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives

@@ -3,6 +3,8 @@
 Samples are looked at in blocks. What a block adds to a gradient is known as soon as its own
 scores are: the loss's slope in phi_i depends on no other sample. Slides go one by one, so that
 each adds the same whoever else is there, and sums over slides are in float64.
+
+A tile scorer has a form that reads its tiles once; any other network is run as its module.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from threading import local
 from typing import Protocol
 
 import torch
@@ -19,7 +22,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from fedcox.errors import WeightsError
-from fedcox.models.flat_parameters import trainable
+from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
+from fedcox.models.modules import assign, build, check_scores, check_theta, trainable
+from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.tile_scorer import (
     HiddenLayer,
@@ -28,7 +33,7 @@ from fedcox.models.tile_scorer import (
     TileScorerWeights,
     slide_means,
 )
-from fedcox.survival.cohort import IntArray
+from fedcox.survival.cohort import FloatArray, IntArray
 
 _SLIDES = 64  # whose means are held together
 _SLIDES_ON_GPU = 512
@@ -123,7 +128,7 @@ class TilePhi(AbstractPhi):
         """The same by the GPU's own kernel; None where it is not asked for or does not fit."""
         if self.dtype != torch.bfloat16 or not self.weights.weight.is_cuda:
             return None
-        from fedcox.models.tile_scorer_kernel import fits, slope_sums
+        from fedcox.models.gpu_kernels import fits, slope_sums
 
         tiles, index = self.patients.bags.packed(samples)
         if tiles.features.dtype != torch.float16 or not fits(*self.weights.weight.shape):
@@ -271,3 +276,37 @@ def _one_each(score: Tensor, samples: int) -> Tensor:
 
 def _autocast(device: torch.device, coarse: bool) -> AbstractContextManager[object]:
     return torch.autocast(device.type, torch.bfloat16) if coarse else nullcontext()
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPhi:
+    """phi of an architecture at any θ; a module is made once in each thread."""
+
+    architecture: AbstractArchitecture
+    precision: Precision
+    device: str
+    _own: local = field(default_factory=local, repr=False)  # modules are not for two threads
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of tables and of modules; bfloat16 is for products over tiles."""
+        return torch.float64 if self.precision == "float64" else torch.float32
+
+    def at(self, theta: FloatArray, patients: NetworkPatients) -> AbstractPhi:
+        """Give phi with the weights `theta`, until it is asked for with other ones."""
+        check_theta(self.architecture, theta)
+        coarse = self.precision == "bfloat16"
+        if isinstance(self.architecture, TileScorer | TileScorerWithTable):
+            whole = torch.tensor(theta, dtype=torch.float64, device=self.device)
+            weights = TileScorerWeights.of(self.architecture, whole)
+            return TilePhi(weights, patients, torch.bfloat16 if coarse else self.dtype)
+        loaded: LoadedModule | None = getattr(self._own, "loaded", None)
+        module = loaded or LoadedModule.of(build(self.architecture).to(self.device, self.dtype))
+        assign(module.module, theta)
+        phi: AbstractPhi = TablePhi(module, patients)
+        if self.architecture.inputs != "table":
+            phi = BagPhi(module, patients, coarse)
+        if loaded is None and patients.patients:
+            check_scores(self.architecture.name, phi, patients.patients)
+            self._own.loaded = module
+        return phi

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer
-from fedcox.models.discrete_time_loss import weighed_cells
-from fedcox.models.network_patients import NetworkPatients
-from fedcox.models.placed_samples import PlacedSamples
+from fedcox.models.losses import weighed_cells
+from fedcox.models.network_patients import NetworkPatients, PlacedSamples
 from fedcox.models.slide_tensors import PackedSlides, PackedTiles
 from fedcox.models.tile_scorer import TileScorerWeights
 from fedcox.survival.cohort import FloatArray, IntArray
@@ -113,8 +112,7 @@ class RecordedSteps:
         )
 
     def _summed(self, given: Tensor, slides: int) -> Tensor:
-        from fedcox.models.slide_step_kernel import loss_and_gradient
-        from fedcox.models.tile_scorer_kernel import slope_sums
+        from fedcox.models.gpu_kernels import loss_and_gradient, slope_sums
 
         theta, alpha, places, times = torch.split(
             given, [self._weights, self._intervals, slides, slides]
@@ -140,7 +138,7 @@ def recorded_steps(
     slides = patients.slides
     if not isinstance(slides, PackedSlides) or not isinstance(architecture, TileScorer):
         return None
-    from fedcox.models.tile_scorer_kernel import fits
+    from fedcox.models.gpu_kernels import fits
 
     tiles = slides.tiles
     if tiles.features.dtype != torch.float16 or not fits(*_shape(architecture)):

@@ -30,7 +30,7 @@ class SlideMinibatch:
 
     def train(self, patients: Cohort, *, seed: int) -> TileRisk:
         """Adam on all patients' slides; `seed` decides the start and the batches."""
-        from fedcox.models.flat_parameters import start
+        from fedcox.models.modules import start
         from fedcox.models.neural import NeuralModel
 
         slides = _slide_by_slide(patients)

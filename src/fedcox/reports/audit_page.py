@@ -22,7 +22,7 @@ from fedcox.reports.audit_words import (
 from fedcox.reports.guarantee_words import epsilon_explained
 from fedcox.reports.number_text import DASH, bound_text, count_text, noun_text
 from fedcox.reports.page import Fact, page_html
-from fedcox.study.versions import versions
+from fedcox.study.fit_rows import versions
 
 
 def write_audit_page(path: str | Path, found: Audit) -> None:

@@ -21,8 +21,8 @@ from fedcox.reports.plan_words import (
     readings,
     size_lines,
 )
+from fedcox.study.fit_rows import versions
 from fedcox.study.study_plan import NoiseChoice, StudyPlan
-from fedcox.study.versions import versions
 
 #: Ratios and epsilons beyond these are of no use, and would flatten the curves.
 _MOST_RATIO, _LEAST_EPSILON, _MOST_EPSILON = 5.0, 0.1, 100.0

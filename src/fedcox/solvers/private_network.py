@@ -14,8 +14,8 @@ from fedcox.federation.queries.bounded_sums import ClippedNetworkGradientAt
 from fedcox.federation.query import Federation
 from fedcox.privacy.accountant import noise_multiplier_for
 from fedcox.privacy.release import GaussianRelease
-from fedcox.solvers.fewest_centers import fewest_centers
 from fedcox.solvers.losses import setting_of
+from fedcox.solvers.private_newton import fewest_centers
 from fedcox.solvers.solver import Problem
 from fedcox.solvers.training import (
     AbstractTrainer,

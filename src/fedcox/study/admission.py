@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import BudgetError, RefusedError
+from fedcox.errors import BudgetError, InputError, RefusedError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.privacy.budget import Budget
@@ -109,3 +109,17 @@ def _rounds(study: Study) -> int:
     if isinstance(solver, AdamSolver):
         return solver.steps + 1
     return solver.rounds + 1 if isinstance(solver, FedavgSolver) else 0
+
+
+def policies_by_center(
+    given: Mapping[str | None, Policy], centers: Collection[str]
+) -> dict[str, Policy]:
+    """The policy of every center that has one; None in `given` stands for all other centers."""
+    strangers = sorted(name for name in given if name is not None and name not in centers)
+    if strangers:
+        raise InputError(
+            "A policy is given for a center that is not there.",
+            [f"{name!r} is not among {', '.join(sorted(centers))}." for name in strangers],
+        )
+    policies = {name: given.get(name, given.get(None)) for name in centers}
+    return {name: policy for name, policy in policies.items() if policy is not None}

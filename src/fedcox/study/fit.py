@@ -13,14 +13,13 @@ from fedcox.federation.query import Federation
 from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.solver import Beforehand, Problem, Solution, Watcher
 from fedcox.study.agreement import Agreement, agree
-from fedcox.study.attendance import Attended, CentersLostError
-from fedcox.study.fit_rows import BaselineInterval, CenterRow, RoundRow
+from fedcox.study.fit_rows import BaselineInterval, CenterRow, RoundRow, versions
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.inference import Inference, coefficient_rows, infer, likelihood_ratio
 from fedcox.study.notices import exact_sums, filled_cells, lost_centers, notices, warn_of
 from fedcox.study.plan import Plan
+from fedcox.study.restart import CentersLostError, RestartOnLoss
 from fedcox.study.study import Study
-from fedcox.study.versions import versions
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.linear_predictor import linear_predictor
@@ -63,7 +62,7 @@ def estimate(
 ) -> Estimate:
     """The order of a study: time, scale, optimum, scale undone, inference."""
     mark, begun = federation.ledger.mark(), federation.names
-    attended = Attended(federation)
+    attended = RestartOnLoss(federation)
     agreement, problem, solution = _solved(plan, attended, watch)
     solution = with_separation(plan, agreement, solution)
     inference = infer(agreement, problem, solution)
@@ -83,7 +82,7 @@ def estimate(
 
 
 def _solved(
-    plan: Plan, attended: Attended, watch: Watcher
+    plan: Plan, attended: RestartOnLoss, watch: Watcher
 ) -> tuple[Agreement, Problem, Solution]:
     """Agree and solve; and again where a center stopped answering on the way.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 
 from fedcox.survival.cohort import FloatArray
 
@@ -152,3 +155,13 @@ def summary_table(rows: Sequence[Coefficient]) -> pd.DataFrame:
 
 def _column(values: Sequence[float | None]) -> FloatArray:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def versions() -> dict[str, str]:
+    """Of fedcox, of Python, and of what the numbers come from."""
+    return {
+        "fedcox": version("fedcox"),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }

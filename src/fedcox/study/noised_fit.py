@@ -19,23 +19,29 @@ from fedcox.privacy.accountant import (
     epsilon_of,
     noise_multiplier_for,
 )
-from fedcox.solvers.fewest_centers import fewest_of
 from fedcox.solvers.private_ascent import PrivateSolution
 from fedcox.solvers.private_newton import (
     PrivateNewton,
     PublicScale,
+    fewest_of,
     table_cells,
     usual_pieces,
 )
 from fedcox.solvers.solver import Watcher
 from fedcox.study.cells import cells_between
-from fedcox.study.fit_rows import BaselineInterval, CenterRow, Coefficient, Guarantee, Notice
+from fedcox.study.fit_rows import (
+    BaselineInterval,
+    CenterRow,
+    Coefficient,
+    Guarantee,
+    Notice,
+    versions,
+)
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.inference import estimated
 from fedcox.study.notices import large_delta, lost_centers
 from fedcox.study.study import Study
 from fedcox.study.study_tables import Noise
-from fedcox.study.versions import versions
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.survival_curve import CurveError

@@ -22,10 +22,10 @@ from fedcox.models.architecture import (
     OwnModule,
     architecture_from_json,
 )
-from fedcox.models.flat_parameters import check_theta, pieces, split
+from fedcox.models.modules import check_theta, pieces, split
 from fedcox.models.network import Network
+from fedcox.study.fit_rows import versions
 from fedcox.study.trained_network import TrainedNetwork
-from fedcox.study.versions import versions
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
@@ -34,6 +34,9 @@ from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
 _FORMAT = "fedcox-network-1"
 _WEIGHT, _EXTRA = "network.", "extra."
 _ALPHA, _EDGES = "alpha", "grid_edges"
+
+
+_OWN = ("link", "reading", "width", "slope", "event_weight", "slide_weight", "precision")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,9 +174,6 @@ def _faults(
         elif not np.isfinite(array).all():
             faults.append(f"{name} holds numbers that are not finite.")
     return faults
-
-
-_OWN = ("link", "reading", "width", "slope", "event_weight", "slide_weight", "precision")
 
 
 def write_trained(path: str | Path, trained: TrainedNetwork) -> None:

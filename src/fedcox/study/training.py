@@ -20,20 +20,18 @@ from fedcox.federation.setting import Setting
 from fedcox.models.architecture import check_torch
 from fedcox.models.network import Network, network_of
 from fedcox.privacy.accountant import epsilon_against_other_centers, epsilon_of
-from fedcox.solvers.fewest_centers import fewest_centers
 from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.network_baseline import refitted_baseline, rescaled_baseline
-from fedcox.solvers.newton import Newton
 from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.solvers.private_newton import fewest_centers
 from fedcox.solvers.solver import Problem
 from fedcox.solvers.training import TrainingEnd, TrainingWatcher
 from fedcox.study.agreement import Agreement, agree
-from fedcox.study.fit_rows import Guarantee, Notice
+from fedcox.study.fit_rows import Guarantee, Notice, versions
 from fedcox.study.notices import large_delta, lost_centers, warn_of
-from fedcox.study.plan import NetworkPlan, Plan
+from fedcox.study.plan import NetworkPlan
 from fedcox.study.trained_network import TrainedNetwork, TrainingRecord
-from fedcox.study.training_checkpoint import NetworkCheckpoint, digest_of_slides
-from fedcox.study.versions import versions
+from fedcox.study.training_checkpoint import TrainingCheckpoint, digest_of_slides
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.scaling import Scaling
@@ -46,8 +44,11 @@ _SURVIVING = 0.5
 _DEVIATIONS = 4.0
 #: Noise in a log risk that is as much as an effect of a ratio of 1.35 is worth a warning.
 _MUCH_NOISE = 0.3
-#: Columns as messages name them, more than any table has.
-_COLUMNS = tuple(f"column {number}" for number in range(1, 16_385))
+
+
+#: Mean tiles of a slide from which on threads pay. Below, they wait for each other longer than
+#: they work: 40 times as long where other programs use the cores too.
+_LARGE = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,7 @@ def with_noise(plan: NetworkPlan, federation: InProcess) -> InProcess:
 
 def _agreed(plan: NetworkPlan, federation: Federation) -> _Agreed:
     """Ask for the grid, the scale and the counts."""
-    agreement = agree(_agreement_plan(plan), federation)
+    agreement = agree(plan.before_training, federation)
     at_risk, events = agreement.at_risk, agreement.events
     weight = 1.0
     if plan.weighs_events:
@@ -145,21 +146,6 @@ def _agreed(plan: NetworkPlan, federation: Federation) -> _Agreed:
     # The hazards that weighted counts of events give.
     alpha = WeightedEvents(setting.link, weight).intercept(events / at_risk)
     return _Agreed(setting, alpha, agreement)
-
-
-def _agreement_plan(plan: NetworkPlan) -> Plan:
-    """As for coefficients, but no column goes because others add up to it."""
-    return Plan(
-        columns=_COLUMNS,
-        link=LINKS[plan.link],
-        reading=plan.reading,
-        width=plan.width,
-        horizon=plan.horizon,
-        ridge=1.0,
-        solver=Newton(),  # not asked: only what comes before it is agreed on here
-        pieces=plan.pieces,
-        few_pieces=True,
-    )
 
 
 def _public(plan: NetworkPlan) -> _Agreed:
@@ -213,12 +199,12 @@ def _checkpoint(
     problem: Problem,
     features: str | None,
     path: Path,
-) -> NetworkCheckpoint:
+) -> TrainingCheckpoint:
     # Where it starts says which module it is, and the setting whose patients, but for slides.
     start = problem.beta, problem.alpha
     parts = plan, setting, *start, problem.patients, features
     mark = digest((*parts, versions()["fedcox"]), without=("device",))
-    return NetworkCheckpoint(path, mark.hex())
+    return TrainingCheckpoint(path, mark.hex())
 
 
 def _without_weights(
@@ -286,11 +272,6 @@ def _much_noise(noise: float) -> list[Notice]:
             "This follows from the plan's public numbers; no patient was asked.",
         )
     ]
-
-
-#: Mean tiles of a slide from which on threads pay. Below, they wait for each other longer than
-#: they work: 40 times as long where other programs use the cores too.
-_LARGE = 2000
 
 
 @contextmanager

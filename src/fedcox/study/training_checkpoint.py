@@ -37,7 +37,7 @@ def digest_of_slides(centers: Iterable[Center]) -> str:
 
 
 @dataclass(frozen=True)
-class NetworkCheckpoint:
+class TrainingCheckpoint:
     """The file, and the fingerprint of the training that it may belong to."""
 
     path: Path

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedcox.slides.network_choice import SlideNetworkChoice
     from fedcox.slides.training import SlideTraining
     from fedcox.slides.training_files import TrainingFiles
-    from fedcox.study.network_solver_choice import NetworkSolverChoice
+    from fedcox.study.plan import NetworkSolverChoice
 
 
 def train(
@@ -73,7 +73,7 @@ def train(
     from fedcox.slides.network_choice import SlideNetworkChoice
     from fedcox.slides.patient_table import OutcomeColumns
     from fedcox.slides.training_files import TrainingFiles
-    from fedcox.study.network_solver_choice import NetworkSolverChoice, NoiseChoice
+    from fedcox.study.plan import NetworkSolverChoice, NoiseChoice
 
     check_model_folder(out, overwrite=overwrite)
     noise = NoiseChoice(epsilon, delta, planned_patients, steps, clip)

@@ -1,12 +1,20 @@
-"""What a module must not do to be phi: mix patients, draw at random, or lack a shape.
+"""A torch module as phi: what it must not do, and its weights as one vector θ.
 
-A risk that depends on who else is in the batch would differ from one split of the patients over
-centers to another, and would not be one patient's own.
+It must not mix patients, draw at random, or lack a shape: a risk that depends on who else is in
+the batch would differ from one split of the patients over centers to another, and would not be
+one patient's own.
+
+θ is what solvers move and centers are sent. It holds the module's parameters that need a
+gradient, in the order of `named_parameters()`, as float64. The module's own copy may be
+coarser.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from math import prod
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -17,9 +25,14 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
 
 from fedcox.errors import InputError, WeightsError
-from fedcox.survival.cohort import IntArray
+from fedcox.models.architecture import AbstractArchitecture
+from fedcox.survival.cohort import FloatArray, IntArray
 
 _ROUNDING = 1e-3  # far above that of any precision here
+#: Where no seed matters, since the weights are replaced.
+_ANY_SEED = 0
+#: Modules draw from torch's one generator, so two threads must not make them at once.
+_DRAWING = Lock()
 
 
 def check_module(name: str, module: object) -> None:
@@ -109,3 +122,79 @@ def check_scores(name: str, phi: Scores, samples: int) -> None:
 
 def _differ(left: Tensor, right: Tensor) -> bool:
     return bool(((left - right).abs() > _ROUNDING * (1 + left.abs())).any())
+
+
+def build(architecture: AbstractArchitecture, seed: int = _ANY_SEED) -> nn.Module:
+    """A module that obeys the rules; torch's global generator stays as it was."""
+    with _DRAWING, torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        module = architecture.build()
+    check_module(architecture.name, module)
+    return module
+
+
+def start(architecture: AbstractArchitecture, seed: int) -> FloatArray:
+    """Fresh weights: the same seed gives the same bits."""
+    return flatten(parameter for _, parameter in trainable(build(architecture, seed)))
+
+
+def trainable(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """Those parameters that θ holds, with their names."""
+    return [pair for pair in module.named_parameters() if pair[1].requires_grad]
+
+
+@lru_cache(maxsize=64)
+def pieces(architecture: AbstractArchitecture) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Name and shape of each piece of θ, in its order."""
+    module = build(architecture)
+    return tuple((name, tuple(piece.shape)) for name, piece in trainable(module))
+
+
+def size(architecture: AbstractArchitecture) -> int:
+    """How many numbers θ has."""
+    return sum(prod(shape) for _, shape in pieces(architecture))
+
+
+def flatten(tensors: Iterable[Tensor]) -> FloatArray:
+    """Tensors as one float64 vector."""
+    parts = [tensor.detach().to("cpu", torch.float64).reshape(-1) for tensor in tensors]
+    return np.asarray(torch.cat(parts).numpy(), dtype=np.float64) if parts else np.empty(0)
+
+
+def split(
+    architecture: AbstractArchitecture, theta: FloatArray
+) -> tuple[tuple[str, FloatArray], ...]:
+    """θ cut into its named pieces."""
+    check_theta(architecture, theta)
+    ends = np.cumsum([prod(shape) for _, shape in pieces(architecture)])
+    cuts = np.split(theta, ends[:-1]) if ends.size else []
+    return tuple(
+        (name, piece.reshape(shape))
+        for (name, shape), piece in zip(pieces(architecture), cuts, strict=True)
+    )
+
+
+def assign(module: nn.Module, theta: FloatArray) -> None:
+    """Put θ into a module, in the module's own precision and on its device."""
+    parameters = [parameter for _, parameter in trainable(module)]
+    _check_size(theta, sum(parameter.numel() for parameter in parameters))
+    whole = torch.tensor(theta, dtype=torch.float64)
+    first = 0
+    with torch.no_grad():
+        for parameter in parameters:
+            end = first + parameter.numel()
+            parameter.copy_(whole[first:end].reshape(parameter.shape))
+            first = end
+
+
+def check_theta(architecture: AbstractArchitecture, theta: FloatArray) -> None:
+    """Refuse a θ that is not one of this architecture's."""
+    _check_size(theta, size(architecture))
+
+
+def _check_size(theta: FloatArray, wanted: int) -> None:
+    if theta.ndim != 1 or theta.size != wanted:
+        raise WeightsError(
+            f"These weights have the shape {theta.shape}; the network has {wanted} weights.",
+            ["Use weights that were trained with the same architecture."],
+        )

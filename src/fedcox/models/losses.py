@@ -1,4 +1,4 @@
-"""The loss of scores phi by interval, each score computed once, never once per interval.
+"""The losses of scores phi: by interval, each score computed once; and Cox's, in a batch.
 
 A sample is a slide, or a patient where phi looks at a table. With z = α_m + phi it costs f(z)
 in every interval that it survives, a part of f(z) in the one it leaves in, and g(z) for its
@@ -11,6 +11,9 @@ event there:
 Events may weigh more (`event_weight`), a sample may weigh less. This is minus the
 log-likelihood of the stacked rows, which are never built: for log and cloglog the sum over
 intervals is e^phi · Σ_m e^α_m.
+
+Cox's partial likelihood is for comparison: every event compares its sample with those of the
+batch still at risk, so it depends on who is in the batch; tied events as Breslow has them.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
-from fedcox.models.placed_samples import PlacedSamples
+from fedcox.models.network_patients import PlacedSamples
 from fedcox.survival.link import LinkName
 
 _CELLS = 2**22  # pairs of sample and interval that are looked at together
@@ -276,3 +279,40 @@ def _parts(samples: int, intervals: int) -> Iterator[slice]:
     step = max(1, _CELLS // max(1, intervals))
     for first in range(0, samples, step):
         yield slice(first, first + step)
+
+
+class CoxSlopes(NamedTuple):
+    """Minus the log partial likelihood of a batch, and its slope in each score."""
+
+    loss: Tensor  # ()
+    phi: Tensor  # (samples,)
+
+
+def cox_loss(
+    phi: Tensor, time: Tensor, event: Tensor, weight: Tensor | None = None
+) -> CoxSlopes:
+    """The loss of the scores `phi` (samples,); zero where a batch has no event.
+
+    A sample of weight w stands for w samples, in the events and in the risk sets.
+    """
+    own = torch.ones_like(phi) if weight is None else weight.to(phi.dtype)
+    order = time.argsort(descending=True, stable=True)
+    order = order[own[order] > 0]
+    log_risk = phi[order] + own[order].log()
+    # Latest first, each risk set is a prefix that ends with the last sample of the same time.
+    log_sums = torch.logcumsumexp(log_risk, 0)
+    events = order[event[order]]
+    slopes = torch.zeros_like(phi)
+    if not events.numel():
+        return CoxSlopes(phi.new_zeros(()), slopes)
+    latest_first = -time[order]
+    ends = torch.searchsorted(latest_first, -time[events], right=True) - 1
+    log_totals = log_sums[ends]
+    loss = (own[events] * (log_totals - phi[events])).sum()
+    # A sample is at risk at every event no later than its own time.
+    hazard = torch.logcumsumexp((own[events].log() - log_totals).flip(0), 0)
+    before = torch.searchsorted(time[events].flip(0).contiguous(), time[order], right=True)
+    expected = (log_risk + hazard[(before - 1).clamp(min=0)]).exp() * (before > 0)
+    slopes[order] = expected
+    slopes[events] -= own[events]
+    return CoxSlopes(loss, slopes)
