@@ -154,22 +154,23 @@ class OwnModule(AbstractArchitecture):
     def to_json(self) -> dict[str, Any]:
         raise WeightsError(
             f"The module {self.name!r} is code of yours and cannot be sent to other machines.",
-            [f"Use one of: {', '.join(_LISTED)}; or run the study in one process."],
+            [f"Use one of: {', '.join(ARCHITECTURES)}; or run the study in one process."],
         )
 
 
-_LISTED: dict[str, type[_ListedArchitecture]] = {
+#: Those that may travel and be read from a file: a new one is a class and its place here.
+ARCHITECTURES: dict[str, type[_ListedArchitecture]] = {
     kind.name: kind for kind in (TileScorer, TileScorerWithTable, Perceptron)
 }
 
 
 def architecture_from_json(values: Mapping[str, Any]) -> AbstractArchitecture:
     """The architecture that `to_json` described; anything else is refused."""
-    kind = _LISTED.get(str(values.get("name")))
+    kind = ARCHITECTURES.get(str(values.get("name")))
     if kind is None:
         raise WeightsError(
             f"There is no architecture {values.get('name')!r}.",
-            [f"Known are: {', '.join(_LISTED)}."],
+            [f"Known are: {', '.join(ARCHITECTURES)}."],
         )
     try:
         return kind(**{key: value for key, value in values.items() if key != "name"})

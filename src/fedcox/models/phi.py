@@ -28,7 +28,7 @@ from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.tile_scorer import (
     HiddenLayer,
-    ScoredSlides,
+    ScoredMeans,
     SlideMeans,
     TileScorerWeights,
     slide_means,
@@ -96,7 +96,7 @@ class TilePhi(AbstractPhi):
         for first in range(0, samples.size, step):
             chosen = samples[first : first + step]
             means = self._means_by_kernel(chosen)
-            block = ScoredSlides(self.weights, means or self._means(chosen), self._rows(chosen))
+            block = ScoredMeans(self.weights, means or self._means(chosen), self._rows(chosen))
             yield slice(first, first + chosen.size), block
 
     def scores(self, samples: IntArray) -> Tensor:

@@ -154,7 +154,7 @@ class HiddenLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredSlides:
+class ScoredMeans:
     """phi of some slides, and its derivatives whenever they are asked for. All in float64."""
 
     weights: TileScorerWeights  # float64
@@ -228,7 +228,7 @@ def phi_and_jacobian(
     exact = TileScorerWeights(
         weight.double(), bias.double(), score.double(), score.new_empty(0).double(), slope
     )
-    scored = ScoredSlides(exact, means, exact.table.new_empty((1, 0)))
+    scored = ScoredMeans(exact, means, exact.table.new_empty((1, 0)))
     return scored.phi[0], scored.jacobian()[0]
 
 

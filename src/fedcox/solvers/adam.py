@@ -175,7 +175,9 @@ class NetworkAdam(AbstractTrainer):
         setting = setting_of(problem, "Training by epochs")
         held = held_out(self.validation, problem)
         batches = _Batches.of(self, problem, setting.intervals, held)
-        training = _Training(federation, problem, setting, batches, self.learning_rate, watch)
+        training = _AdamTraining(
+            federation, problem, setting, batches, self.learning_rate, watch
+        )
         validate = partial(validation_loss, federation, setting, held)
         return Epochs(self.epochs, self.patience, validate).of(training, watch, checkpoint)
 
@@ -241,7 +243,7 @@ class _Batches:
         return _Part(batch, float(batch.patients))
 
 
-class _Training(AbstractTraining):
+class _AdamTraining(AbstractTraining):
     """Where training is: one walk with Adam's memory, and the best so far."""
 
     def __init__(

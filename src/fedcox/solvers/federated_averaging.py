@@ -201,12 +201,12 @@ class NetworkAveraging(AbstractTrainer):
         held = held_out(self.validation, problem)
         plan = LocalEpochs(self.local_epochs, self.batch_size, held)
         agreed = LocalTraining(setting, self.descent, plan, seed=problem.seed)
-        training = _Training(federation, problem, agreed, self.learning_rate)
+        training = _AveragingTraining(federation, problem, agreed, self.learning_rate)
         validate = partial(validation_loss, federation, setting, held)
         return Epochs(self.rounds, self.patience, validate).of(training, watch, checkpoint)
 
 
-class _Training(AbstractTraining):
+class _AveragingTraining(AbstractTraining):
     """Where training is, and the best so far."""
 
     def __init__(

@@ -51,11 +51,11 @@ class LBFGS(AbstractSolver):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        return _Run(self, federation, problem, watch).to_the_end()
+        return _LbfgsRun(self, federation, problem, watch).to_the_end()
 
 
 @dataclass
-class _Run:
+class _LbfgsRun:
     """One minimisation; a point is the vector (α, β)."""
 
     solver: LBFGS

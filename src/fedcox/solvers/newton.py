@@ -46,7 +46,7 @@ _TOO_SLOW = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
+class _BentStep:
     """Newton's direction, and by how much α bends away from it.
 
     When β moves by δ, the mean of exp(β·x) over a risk set grows by a factor of about
@@ -75,11 +75,11 @@ class Newton(AbstractSolver):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        return _Run(self, federation, problem, watch).to_the_end()
+        return _NewtonRun(self, federation, problem, watch).to_the_end()
 
 
 @dataclass
-class _Run:
+class _NewtonRun:
     """One minimisation and its steps so far."""
 
     solver: Newton
@@ -186,17 +186,17 @@ class _Run:
         self.steps.append(Step(loss, decrement))
         self.watch(self.steps[-1])
 
-    def towards_optimum(self, factored: Factored, here: Derivatives) -> tuple[_Step, float]:
+    def towards_optimum(self, factored: Factored, here: Derivatives) -> tuple[_BentStep, float]:
         """Newton's step and the decrement g·H⁻¹g."""
         (alpha, beta), decrement = newton_step(factored, here)
         self.note(here.loss, decrement)
         bend = 0.5 * float(beta @ factored.complement @ beta) / self.problem.weight(factored)
         if factored.curvature.alpha.ndim == 2:  # a spline's numbers are not levels
             bend = 0.0
-        return _Step(-alpha, -beta, bend), decrement
+        return _BentStep(-alpha, -beta, bend), decrement
 
     def descend(
-        self, point: Point, here: Derivatives, step: _Step
+        self, point: Point, here: Derivatives, step: _BentStep
     ) -> tuple[Point, Derivatives] | None:
         """Take the step, halved until the loss falls; None if it never does."""
         scale = 1.0

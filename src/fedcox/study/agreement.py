@@ -25,7 +25,7 @@ from fedcox.federation.query import AbstractQuery, Federation
 from fedcox.federation.setting import Setting
 from fedcox.study.cells import (
     MOST_PIECES,
-    Cells,
+    TimeCells,
     cells_at,
     cells_of,
     end_of_time,
@@ -200,7 +200,7 @@ def _pieces(plan: Plan, federation: Federation) -> _Time:
     )
 
 
-def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, Cells]:
+def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, TimeCells]:
     """Where replies are seen: one round for the sums and all that the study leaves open."""
     at_events, alone = _at_events(plan, federation), _alone(plan, federation)
     questions: list[AbstractQuery[Any]] = [CovariateSums()]
@@ -227,7 +227,7 @@ def _open_cells(plan: Plan, federation: Federation) -> tuple[ColumnSums, Cells]:
     return sums, cells_at(times, horizon, unit, every=plan.every_event)
 
 
-def _hidden_cells(plan: Plan, federation: Federation) -> Cells:
+def _hidden_cells(plan: Plan, federation: Federation) -> TimeCells:
     """Where only sums are seen: at most one round for what the study leaves open."""
     if plan.every_event:
         raise StudyError(

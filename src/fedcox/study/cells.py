@@ -45,8 +45,8 @@ _SOME_TIMES = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """Cells to be counted on, from zero to the horizon, round times among their bounds.
+class TimeCells:
+    """TimeCells to be counted on, from zero to the horizon, round times among their bounds.
 
     `named` are the bounds that the study names; with none those in the `places` may bound a
     piece: all but round times, which depend on what a unit of time is called. Where
@@ -66,7 +66,7 @@ class Cells:
         *,
         named: bool = False,
         at_events: bool = False,
-    ) -> Cells:
+    ) -> TimeCells:
         own = base = Pieces.on_units(bounds, unit)
         if named:  # so that the end of follow-up is seen, which may come long before theirs
             public = np.union1d(own.bounds, public_cells(own.horizon, unit))
@@ -200,22 +200,24 @@ def unit_of_record(recorded: float, times: FloatArray | None) -> float | None:
 
 def cells_between(
     edges: tuple[float, ...] | None, width: float | None, horizon: float, unit: float | None
-) -> Cells:
+) -> TimeCells:
     """The cells that the study names, or public ones to cut pieces from."""
     named = named_bounds(edges, width, horizon)
-    return Cells.of(
+    return TimeCells.of(
         public_cells(horizon, unit) if named is None else named, unit, named=named is not None
     )
 
 
-def cells_of(plan: Plan, longest: float | None, unit: float | None) -> Cells:
+def cells_of(plan: Plan, longest: float | None, unit: float | None) -> TimeCells:
     """The cells of a plan whose event times are not asked for."""
     # Everyone at time zero: one cell, so that the message can be about events.
     end = end_of_time(plan, longest, unit) or plan.width or unit or 1.0
     return cells_between(plan.edges, plan.width, end, unit)
 
 
-def cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: bool) -> Cells:
+def cells_at(
+    times: FloatArray, horizon: float, unit: float | None, *, every: bool
+) -> TimeCells:
     """A cell for each event time: its unit, or where times are exact a moment before it.
 
     Of very many times, some are enough to cut from.
@@ -223,7 +225,7 @@ def cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: bo
     if times.size > _MOST_CELLS and not every:
         some = times[:: -(times.size // -_MOST_CELLS)]
         start = times[0] * (1.0 - _MOMENT)
-        return Cells.of(np.unique([0.0, start, *some, times[-1], horizon]), unit)
+        return TimeCells.of(np.unique([0.0, start, *some, times[-1], horizon]), unit)
     if unit is not None:
         ends = np.unique(ended_units(times, unit))
         last = np.rint(horizon / unit)
@@ -232,4 +234,4 @@ def cells_at(times: FloatArray, horizon: float, unit: float | None, *, every: bo
         times = distinct(times)  # 0.1 + 0.2 is no later than 0.3
         starts = times - _MOMENT * np.diff(times, prepend=0.0)
         bounds = np.unique(np.concatenate([[0.0], starts, times, [horizon]]))
-    return Cells.of(bounds, unit, at_events=True)
+    return TimeCells.of(bounds, unit, at_events=True)

@@ -13,7 +13,7 @@ from fedcox.federation.query import Federation
 from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.solver import Beforehand, Problem, Solution, Watcher
 from fedcox.study.agreement import Agreement, agree
-from fedcox.study.fit_rows import BaselineInterval, CenterRow, RoundRow, versions
+from fedcox.study.fit_rows import BaselineInterval, CenterRow, Notice, RoundRow, versions
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.inference import Inference, coefficient_rows, infer, likelihood_ratio
 from fedcox.study.notices import exact_sums, filled_cells, lost_centers, notices, warn_of
@@ -189,15 +189,22 @@ def fit(
     if study.privacy.noised:
         return _fit_noised(study, federation, watch)
     federation = _masked(study, federation)
-    found = estimate(Plan.of(study), federation, watch)
-    agreement, plan = found.agreement, found.plan
-    told = (
-        *lost_centers(found.lost),
+    result = estimate(Plan.of(study), federation, watch)
+    notes = (
+        *lost_centers(result.lost),
         *exact_sums(study, federation),
-        *filled_cells(study.schema, agreement),
-        *notices(plan, agreement, found.solution),
+        *filled_cells(study.schema, result.agreement),
+        *notices(result.plan, result.agreement, result.solution),
     )
-    warn_of(told)
+    warn_of(notes)
+    return _fitted(study, federation, result, notes)
+
+
+def _fitted(
+    study: Study, federation: Federation, result: Estimate, notes: tuple[Notice, ...]
+) -> FittedStudy:
+    """The estimate as a reader sees it."""
+    agreement, plan, solution = result.agreement, result.plan, result.solution
     grid = agreement.setting.grid
     null = _log_density(agreement) - _null_loss(plan, agreement)
     return FittedStudy(
@@ -210,35 +217,29 @@ def fit(
         every_event_time=isinstance(grid, Pieces) and grid.ties is not None,
         link=plan.link.name,
         ratio_name=plan.link.ratio_name,
-        coefficients=coefficient_rows(
-            plan, agreement, found.inference, found.solution.separated
-        ),
-        baseline=_baseline(found),
-        coefficient_covariance=found.inference.covariance,
-        curve_error=found.inference.curve_error,
+        coefficients=coefficient_rows(plan, agreement, result.inference, solution.separated),
+        baseline=_baseline(result),
+        coefficient_covariance=result.inference.covariance,
+        curve_error=result.inference.curve_error,
         risk_table=agreement.risk_table,
         followed_longer=agreement.counts.passed,
-        log_likelihood=found.log_likelihood,
+        log_likelihood=result.log_likelihood,
         null_log_likelihood=null,
         likelihood_ratio=likelihood_ratio(
-            plan,
-            found.log_likelihood,
-            null,
-            agreement,
-            converged=found.solution.converged,
+            plan, result.log_likelihood, null, agreement, converged=solution.converged
         ),
-        converged=found.solution.converged,
-        rounds=found.rounds,
-        bytes_up=found.bytes_up,
-        bytes_down=found.bytes_down,
-        concordance=_concordance(federation, found),
+        converged=solution.converged,
+        rounds=result.rounds,
+        bytes_up=result.bytes_up,
+        bytes_down=result.bytes_down,
+        concordance=_concordance(federation, result),
         convergence=tuple(
             RoundRow(number, step.loss, step.decrement)
-            for number, step in enumerate(found.solution.steps, start=1)
+            for number, step in enumerate(solution.steps, start=1)
         ),
-        notices=told,
+        notices=notes,
         versions=versions(),
-        ledger=found.ledger,
+        ledger=result.ledger,
     )
 
 
@@ -316,20 +317,20 @@ def baseline_alpha(agreement: Agreement, fitted: FloatArray) -> FloatArray:
     return alpha
 
 
-def _baseline(found: Estimate) -> tuple[BaselineInterval, ...]:
+def _baseline(result: Estimate) -> tuple[BaselineInterval, ...]:
     """Every interval of the grid: fitted ones with α, the others with hazard zero or one.
 
     The hazard of a piece, and α its logarithm, are per unit of time.
     """
-    agreement = found.agreement
+    agreement = result.agreement
     counts, grid = agreement.counts, agreement.grid
-    alpha = baseline_alpha(agreement, found.alpha)
+    alpha = baseline_alpha(agreement, result.alpha)
     active = np.isfinite(alpha)
     if isinstance(grid, Pieces):
         alpha = alpha - np.log(grid.widths)
     hazard = (counts.events > 0).astype(np.float64)
     with np.errstate(over="ignore"):
-        hazard[active] = found.plan.link.hazard(alpha[active])
+        hazard[active] = result.plan.link.hazard(alpha[active])
     return tuple(
         BaselineInterval(end, value if fitted else None, risk, people, int(events))
         for end, value, fitted, risk, people, events in zip(
@@ -344,16 +345,16 @@ def _baseline(found: Estimate) -> tuple[BaselineInterval, ...]:
     )
 
 
-def _concordance(federation: Federation, found: Estimate) -> float | None:
+def _concordance(federation: Federation, result: Estimate) -> float | None:
     """Harrell's c-index on true times, where every center is in this process.
 
     It compares patients of different centers pair by pair, so over a network nobody is asked.
     """
     if not isinstance(federation, InProcess):
         return None
-    agreement, cohorts = found.agreement, federation.cohorts
+    agreement, cohorts = result.agreement, federation.cohorts
     coefficients = np.zeros(agreement.mean.size)
-    coefficients[agreement.setting.scaling.keep] = found.inference.coefficients
+    coefficients[agreement.setting.scaling.keep] = result.inference.coefficients
     return concordance_index(
         np.concatenate([cohort.time for cohort in cohorts]),
         np.concatenate([cohort.event for cohort in cohorts]),

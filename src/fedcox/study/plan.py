@@ -261,7 +261,7 @@ def _solver(plan: NetworkPlan) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class NoiseChoice:
+class TrainingNoise:
     """The options about noise; without `epsilon` there is none.
 
     `steps` are rounds in all, and `clip` bounds the gradient of a patient.
@@ -288,7 +288,7 @@ class NetworkSolverChoice:
     local_epochs: int
     validation: float
     patience: int | None
-    noise: NoiseChoice
+    noise: TrainingNoise
 
     @property
     def length(self) -> int:

@@ -52,7 +52,7 @@ _LARGE = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class _Agreed:
+class _AgreedTraining:
     """What the centers agreed on, and the counts it came from, where they may be known."""
 
     setting: Setting
@@ -91,8 +91,8 @@ def train_network(
     alpha, slope = solution.alpha, 1.0
     if private is None:
         alpha, slope = _without_weights(federation, agreed, solution)
-    told = _notices(plan, federation, begun)
-    warn_of(told)
+    notes = _notices(plan, federation, begun)
+    warn_of(notes)
     ledger = federation.ledger.since(mark)
     counts = None if agreed.agreement is None else agreed.agreement.counts
     return TrainedNetwork(
@@ -110,7 +110,7 @@ def train_network(
             bytes_up=sum(row.bytes_up for row in ledger),
             bytes_down=sum(row.bytes_down for row in ledger),
             guarantee=None if private is None else _guarantee(private, federation),
-            notices=told,
+            notices=notes,
             versions=versions(),
             ledger=ledger,
         ),
@@ -135,7 +135,7 @@ def with_noise(plan: NetworkPlan, federation: InProcess) -> InProcess:
     return InProcess(centers)
 
 
-def _agreed(plan: NetworkPlan, federation: Federation) -> _Agreed:
+def _agreed(plan: NetworkPlan, federation: Federation) -> _AgreedTraining:
     """Ask for the grid, the scale and the counts."""
     agreement = agree(plan.before_training, federation)
     at_risk, events = agreement.at_risk, agreement.events
@@ -145,10 +145,10 @@ def _agreed(plan: NetworkPlan, federation: Federation) -> _Agreed:
     setting = _with_network(plan, agreement.setting, weight)
     # The hazards that weighted counts of events give.
     alpha = WeightedEvents(setting.link, weight).intercept(events / at_risk)
-    return _Agreed(setting, alpha, agreement)
+    return _AgreedTraining(setting, alpha, agreement)
 
 
-def _public(plan: NetworkPlan) -> _Agreed:
+def _public(plan: NetworkPlan) -> _AgreedTraining:
     """Grid, scale and start that the plan alone gives, so that no patient is asked."""
     if plan.horizon is None or plan.width is None:
         raise ValueError("A plan under noise has a width and a horizon.")
@@ -162,7 +162,7 @@ def _public(plan: NetworkPlan) -> _Agreed:
     link: AbstractLink = LINKS[plan.link]
     setting = _with_network(plan, Setting(grid, active, plan.reading, link, scaling), 1.0)
     hazard = np.full(grid.intervals, 1.0 - _SURVIVING ** (1.0 / grid.intervals))
-    return _Agreed(setting, link.intercept(hazard), None)
+    return _AgreedTraining(setting, link.intercept(hazard), None)
 
 
 def _with_network(plan: NetworkPlan, setting: Setting, weight: float) -> Setting:
@@ -173,7 +173,7 @@ def _with_network(plan: NetworkPlan, setting: Setting, weight: float) -> Setting
     return setting.with_predictor(network)
 
 
-def _problem(plan: NetworkPlan, agreed: _Agreed) -> Problem:
+def _problem(plan: NetworkPlan, agreed: _AgreedTraining) -> Problem:
     setting, private = agreed.setting, plan.private
     weights, events, cells = setting.start(plan.seed), math.nan, None
     patients = private.patients if private is not None else 0
@@ -208,7 +208,7 @@ def _checkpoint(
 
 
 def _without_weights(
-    federation: Federation, agreed: _Agreed, solution: TrainingEnd
+    federation: Federation, agreed: _AgreedTraining, solution: TrainingEnd
 ) -> tuple[FloatArray, float]:
     """The baseline and the factor of risks that curves are drawn by."""
     setting = agreed.setting
@@ -220,7 +220,7 @@ def _without_weights(
     return rescaled_baseline(federation, setting, start, solution.beta)
 
 
-def _whole_baseline(agreed: _Agreed, alpha: FloatArray) -> FloatArray:
+def _whole_baseline(agreed: _AgreedTraining, alpha: FloatArray) -> FloatArray:
     """One number per interval of the grid: hazard 0 without an event, 1 with events only."""
     active = agreed.setting.active
     whole = np.full(active.size, -np.inf)
@@ -250,14 +250,14 @@ def _notices(
     plan: NetworkPlan, federation: Federation, begun: Sequence[str]
 ) -> tuple[Notice, ...]:
     lost = [name for name in begun if name not in federation.names]
-    told = lost_centers(lost, done_again=False)
+    notes = lost_centers(lost, done_again=False)
     private = plan.private
     if private is not None:
         release = private.release(fewest_centers(federation))
         noise = private.noise_in_log_risk(release, centers=len(begun))
-        told += large_delta(private.delta, private.patients)
-        told += _much_noise(noise)
-    return tuple(told)
+        notes += large_delta(private.delta, private.patients)
+        notes += _much_noise(noise)
+    return tuple(notes)
 
 
 def _much_noise(noise: float) -> list[Notice]:

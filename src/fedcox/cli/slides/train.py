@@ -73,10 +73,10 @@ def train(
     from fedcox.slides.network_choice import SlideNetworkChoice
     from fedcox.slides.patient_table import OutcomeColumns
     from fedcox.slides.training_files import TrainingFiles
-    from fedcox.study.plan import NetworkSolverChoice, NoiseChoice
+    from fedcox.study.plan import NetworkSolverChoice, TrainingNoise
 
     check_model_folder(out, overwrite=overwrite)
-    noise = NoiseChoice(epsilon, delta, planned_patients, steps, clip)
+    noise = TrainingNoise(epsilon, delta, planned_patients, steps, clip)
     choice = NetworkSolverChoice(
         solver, epochs, batch_size, learning_rate, local_epochs, validation, patience, noise
     )

@@ -71,6 +71,7 @@ from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import (
+    ARCHITECTURES,
     AbstractArchitecture,
     Perceptron,
     TileScorer,
@@ -96,7 +97,7 @@ FINAL: Mapping[type, tuple[type, ...]] = {
     AbstractLink: (Log, ComplementaryLogLog, Logit),
     AbstractCodec: (Float32, EightBit, Sign, TopK),
     AbstractPredictor: (Linear, Network),
-    AbstractArchitecture: (TileScorer, TileScorerWithTable, Perceptron),
+    AbstractArchitecture: tuple(ARCHITECTURES.values()),
 }
 
 #: All numbers are finite but these.
