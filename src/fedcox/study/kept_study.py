@@ -15,9 +15,11 @@ from fedcox.federation.digest import digest
 from fedcox.federation.queries.bounded_sums import NoisedLifeTable, NoisedMoments
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.last_interval import LastInterval
+from fedcox.federation.queries.local_steps import LocalTraining
 from fedcox.federation.queries.recorded_unit import UNITS
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
+from fedcox.models.predictor import LINEAR
 from fedcox.study.cells import cells_between
 from fedcox.study.noised_fit import public_pieces, public_scale
 from fedcox.study.study import Study
@@ -69,6 +71,8 @@ class KeptStudy:
     def _keeps_setting(self, setting: Setting, among: frozenset[str]) -> bool:
         model = self._study.model
         if (setting.link.name, setting.reading) != (model.link, model.censored_interval):
+            return False
+        if setting.predictor != LINEAR:  # a study file knows no other
             return False
         if (setting.basis is not None) != (model.baseline == "spline"):
             return False
@@ -163,8 +167,10 @@ class KeptStudy:
 
 def _setting(query: AbstractQuery[Any]) -> Setting | None:
     """The setting that a question refers to, be it through another thing agreed on."""
-    timing: Setting | None = getattr(query.setting, "timing", None)
-    return timing
+    agreed = query.setting
+    if isinstance(agreed, LocalTraining):
+        agreed = agreed.setting
+    return agreed if isinstance(agreed, Setting) else None
 
 
 def _same_record(one: Pieces, other: Pieces) -> bool:
