@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -54,29 +55,32 @@ class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         """What these patients add, before it is cut: (patients, numbers)."""
 
-    @property
-    def bound(self) -> float:
-        """The most that a row may be long before it is rounded."""
-        return self.release.sensitivity
-
-    @property
-    def together(self) -> int:
-        """Of how many patients rows are held at a time."""
-        return max(1, _BLOCK // self.size)
-
     def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
-        def total(part: slice) -> FloatArray:
-            return self._total(cohort, patients[part])
-
+        total = partial(self._total, cohort, patients)
         # On the grid sums are exact, in whichever order.
         return sum(in_order(total, parts(patients.size, self.size)), np.zeros(self.size))
 
-    def _total(self, cohort: Cohort, patients: IntArray) -> FloatArray:
-        """Rows cut, rounded one by one to the release's grid, and added up."""
-        resolution, step, sums = self.release.resolution, self.together, np.zeros(self.size)
-        for first in range(0, patients.size, step):
-            rows = shortened(self.rows(cohort, patients[first : first + step]), self.bound)
-            rows *= 1.0 / resolution  # a power of two: exact
+    def _total(
+        self,
+        cohort: Cohort,
+        patients: IntArray,
+        part: slice,
+        *,
+        bound: float | None = None,
+        together: int | None = None,
+    ) -> FloatArray:
+        """Rows cut at `bound`, rounded one by one to the release's grid, and added up.
+
+        The bound is the release's sensitivity, and rows of as many are held as one should,
+        unless said otherwise.
+        """
+        resolution, chosen, sums = self.release.resolution, patients[part], np.zeros(self.size)
+        bound = self.release.sensitivity if bound is None else bound
+        step = together or max(1, _BLOCK // sums.size)
+        units = 1.0 / resolution  # a power of two: exact
+        for first in range(0, chosen.size, step):
+            rows = shortened(self.rows(cohort, chosen[first : first + step]), bound)
+            rows *= units
             sums += np.rint(rows, out=rows).sum(axis=0)
         return sums * resolution
 
@@ -324,11 +328,15 @@ class ClippedNetworkGradientAt(AbstractBoundedSum):
 
     @property
     def bound(self) -> float:
-        """Rounding may add half a unit of the grid in every direction, of which are many."""
+        """The most that a row may be long before it is rounded.
+
+        Rounding may add half a unit of the grid in every direction, of which there are many.
+        """
         return self.release.sensitivity - 0.5 * math.sqrt(self.size) * self.release.resolution
 
     @property
     def together(self) -> int:
+        """Of how many patients gradients are held at a time."""
         if self._reads_rows:
             return _TABLE_ROWS if self.size <= _FEW_NUMBERS else 1
         return max(1, _SLIDE_BLOCK // self.size)
@@ -346,7 +354,9 @@ class ClippedNetworkGradientAt(AbstractBoundedSum):
         if not patients.size:
             return np.zeros(self.size)
         self._check_columns(cohort)
-        return self._total(cohort, patients)  # torch has threads of its own
+        # In one part: torch has threads of its own.
+        together = self.together
+        return self._total(cohort, patients, slice(None), bound=self.bound, together=together)
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         """Gradients, each to the last bit the same whoever else is drawn."""
