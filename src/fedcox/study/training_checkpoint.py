@@ -1,7 +1,8 @@
 """A training on the disk after every epoch, to go on after a crash with the same bits.
 
 One safetensors file: the parameters, Adam's memory of earlier gradients, the losses so far, and
-a fingerprint of everything they depend on.
+a fingerprint of everything they depend on. `engines/checkpoint.py` only looks alike: it keeps
+every answer of every round, which of thousands of rounds with all weights would be too much.
 """
 
 from __future__ import annotations
