@@ -1,7 +1,7 @@
 """What a network's training gives back: scores of slides, risks and survival of patients.
 
 `FittedStudy` has the table of coefficients that a network cannot have, and belongs to a study
-file; its fit.json is read by people. So they share rows and notices, and neither class nor file.
+file; its fit.json is read by people. So they share rows and notices, not the class or the file.
 """
 
 from __future__ import annotations
