@@ -296,11 +296,11 @@ def _off_the_plan(study: Study, solution: PrivateSolution, planned: _Pieces) -> 
             "joined with neighbours, since their events do not stand out of the noise."
         )
     found, expected = float(solution.metric.events.sum()), noise_of(study).expected_events
-    if not 1.0 - OFF_BY <= found / expected <= 1.0 + OFF_BY:
+    if found < OFF_BY * expected:
         notes.append(
             f"There are about {found:,.0f} events, where the study supposes {expected:,}. So "
-            "noise costs another part of the standard errors than was planned; it is counted "
-            "in them. Name about the right number in [privacy.noise] events."
+            "noise costs more of the standard errors than was planned; it is counted in them. "
+            "Name about the right number in [privacy.noise] events."
         )
     return [Notice("NoiseWarning", note) for note in notes]
 
