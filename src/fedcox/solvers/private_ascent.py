@@ -241,18 +241,10 @@ class PrivateAscent:
         together, weights = self._together()
         noises, pieces = np.array(self._noises), self._setting.intervals
         noise = float(np.linalg.norm(weights * noises))
-        faults = []
-        if not whole:
-            faults.append("a center was lost on the way, and sums are over other patients")
-        if not counted:
-            faults.append("the number of events is lost in its noise")
-        if not self._clear:
-            faults.append("the information of some covariate is lost in its noise")
-        if noise > NOISY:
-            faults.append("the noise is larger than the sampling error")
-        if self._last > self._largest:
-            faults.append("the last score is too far from zero")
-        separated = self._separated(weights, together[pieces:])
+        faults = self._faults(noise, whole=whole, counted=counted)
+        separated = np.zeros(self._setting.columns, dtype=np.bool_)
+        if not faults:  # in noise and nothing else there are no effects to look at
+            separated = self._separated(weights, together[pieces:])
         if separated.any():
             faults.append("at one end of a covariate there are events only, or hardly any")
         events, expected = (weights @ np.array(self._left_out)).tolist()
@@ -275,6 +267,17 @@ class PrivateAscent:
             tuple(faults),
             separated,
         )
+
+    def _faults(self, noise: float, *, whole: bool, counted: bool) -> list[str]:
+        """Why nothing can be inferred, as far as noise and the last score tell."""
+        told = {
+            "a center was lost on the way, and sums are over other patients": not whole,
+            "the number of events is lost in its noise": not counted,
+            "the information of some covariate is lost in its noise": not self._clear,
+            "the noise is larger than the sampling error": noise > NOISY,
+            "the last score is too far from zero": self._last > self._largest,
+        }
+        return [fault for fault, found in told.items() if found]
 
     def _separated(self, weights: FloatArray, beta: FloatArray) -> BoolArray:
         """Columns at one end of which there are no events, or at the other events only.
