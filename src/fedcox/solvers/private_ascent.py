@@ -143,7 +143,7 @@ class PrivateAscent:
         self._clear = False
         #: The same as it was told, of how much noise, and where.
         self._information, self._information_noise = np.eye(setting.columns), 0.0
-        self._information_at = np.zeros(setting.columns)
+        self._information_at, self._noise_there = np.zeros(setting.columns), 0.0
         #: Of the place where the next score is asked; then what is due of that score.
         self._noise_here = self._due = 0.0
 
@@ -186,6 +186,7 @@ class PrivateAscent:
         square = square_of(sums[: -across.size]) - across.T @ across
         self._information, self._information_noise = square, noise
         self._information_at = self._here[self._setting.intervals :]
+        self._noise_there = self._noise_here
         values, self._directions = np.linalg.eigh(square)
         unsure = spread_of(noise, columns)
         self._clear = bool(values.min(initial=np.inf) > CLEAR * unsure)
@@ -308,7 +309,8 @@ class PrivateAscent:
         levels = self._categories.any(axis=0)
         without = levels & (gone @ ends > 0)
         far_out = levels & (np.abs(beta * self._widths) > math.log(_LARGEST_RATIO))
-        moving = np.abs(beta - self._information_at) * self._widths > _SETTLED
+        usually = self._noise_there * np.linalg.norm(self._metric.whitening, axis=0)
+        moving = np.abs(beta - self._information_at) > _SETTLED / self._widths + 2.0 * usually
         return np.asarray(without | far_out | moving)
 
     def _covariance(self, noise: float) -> FloatArray:
