@@ -1,4 +1,8 @@
-"""How much code a data manager reads who follows one protected round from end to end."""
+"""How much code a data manager reads who follows one protected round from end to end.
+
+Counted are the rounds of a score, twelve of seventeen, from the second on: the first round on
+some pieces also places the patients on them. Functions that a comprehension is are not counted.
+"""
 
 from __future__ import annotations
 

@@ -42,6 +42,23 @@ def test_nobody_writes_on_the_data_manager_s_terminal(home: CenterFolder) -> Non
     assert not any(line.startswith("Protection: replies") for line in found)
 
 
+def test_earlier_exact_studies_of_one_name_are_told_apart(home: CenterFolder) -> None:
+    for day, code in (("2026-01-05", "aa"), ("2026-02-06", "bb"), ("2026-02-07", "bb")):
+        row = {"time": f"{day}T10:00:00", "study": "lung", "code": code, "protection": "masks"}
+        append_rows(home.ledger, [row])
+    found = [line for line in lines(home, NOISED) if "exact sums" in line]
+    assert found == [f"  {day} “lung”: exact sums" for day in ("2026-01-05", "2026-02-06")]
+
+
+def test_folders_of_one_hospital_share_the_account_that_they_were_started_with(
+    home: CenterFolder, tmp_path: Path
+) -> None:
+    account = tmp_path / "account.jsonl"
+    Budget(account).reserve("s", name="other", epsilon=2.5, delta=1e-5, releases=1)
+    CenterSettings("patients.csv", "default", str(account)).write(home.settings)
+    assert any("epsilon 2.5" in line and "other" in line for line in lines(home, NOISED))
+
+
 def test_all_that_is_approved_is_shown(home: CenterFolder) -> None:
     agreed = spending(study(NOISED), 3)
     assert lines(home, NOISED)[2:] == [

@@ -22,6 +22,7 @@ from fedcox.errors import BudgetError, RefusedError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries.bounded_sums import NoisedMoments
+from fedcox.privacy.accountant import epsilon_of
 from fedcox.privacy.budget import Budget
 from fedcox.privacy.release import GaussianRelease
 from fedcox.privacy.study_memory import StudyMemory
@@ -341,6 +342,34 @@ def test_kinds_of_one_study_are_paid_for_once_and_together(tmp_path: Path) -> No
     assert used(tmp_path) == 4
 
 
+def test_a_study_that_ends_with_its_first_sum_has_paid_for_that_alone(tmp_path: Path) -> None:
+    """So a study is not paid for whole where its first sum tells that it is of no use."""
+    with restarted(tmp_path) as noise:
+        reply(noise, question(0, KINDS[0]))
+    alone = epsilon_of(replace(KINDS[0], whole=None), DELTA)
+    assert budget(tmp_path).spent.epsilon == alone
+    with restarted(tmp_path) as noise:
+        reply(noise, question(0, KINDS[0]))
+        assert budget(tmp_path).spent.epsilon == alone
+        reply(noise, question(1, KINDS[1]))
+        whole = noise.epsilon(KINDS[0])
+    spent = budget(tmp_path).spent
+    assert alone < 0.8 * whole
+    assert (spent.studies, spent.epsilon, spent.delta) == (1, pytest.approx(whole), DELTA)
+
+
+def test_what_is_left_of_a_study_is_refused_where_others_took_the_rest(tmp_path: Path) -> None:
+    whole = epsilon_of(GaussianRelease(WHOLE, 1.0), DELTA)
+    alone = epsilon_of(replace(KINDS[0], whole=None), DELTA)
+    account = budget(tmp_path, whole)
+    noise = NoisedReplies("study", DELTA, account)
+    reply(noise, question(0, KINDS[0]))
+    account.reserve("other", name="", epsilon=whole - alone, delta=DELTA, releases=1)
+    with pytest.raises(BudgetError, match="does not cover"):
+        reply(noise, question(1, KINDS[1]))
+    assert account.spent.epsilon == pytest.approx(whole)
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_kind_beyond_the_study_is_refused_whatever_the_budget_has(
     tmp_path: Path, *, kept: bool
@@ -379,8 +408,8 @@ def test_a_restarted_center_goes_on_with_the_kinds_that_are_left(
 def test_kinds_of_another_whole_are_another_payment(tmp_path: Path) -> None:
     other = GaussianRelease(9.0, 1.0, whole=9.0)
     with restarted(tmp_path) as noise:
-        reply(noise, question(0, KINDS[0]))
-        reply(noise, question(1, other))
+        all_of(noise)
+        reply(noise, question(9, other))
         due = noise.epsilon(KINDS[0]) + noise.epsilon(other)
     assert budget(tmp_path).spent.studies == 2
     assert budget(tmp_path).spent.epsilon == pytest.approx(due)

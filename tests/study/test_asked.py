@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fedcox.errors import FedcoxWarning
 from fedcox.federation.center import Center
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
+from fedcox.privacy.study_memory import StudyMemory
 from fedcox.study.asked import asked_by
 from fedcox.study.fit import fit
 from fedcox.study.kept_study import KeptStudy
@@ -166,7 +168,9 @@ def test_more_pieces_than_the_study_names_do_not_keep_to_it() -> None:
 
 
 @pytest.mark.parametrize("text", [STUDY, NOISED], ids=["exact", "noise"])
-def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(text: str) -> None:
+def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(
+    text: str, tmp_path: Path
+) -> None:
     """Each may be the study's; together they would tell what is between their bounds."""
     plan = study(text.replace("width = 60", "pieces = 6"))
     federation = Heard(InProcess.from_frame(plan, frames()))
@@ -186,3 +190,6 @@ def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(text: s
         among = ("Aachen", "Bern", "Cork")
         assert [kept.keeps_to(query, among) for query in order] == [True, False]
         assert kept.keeps_to(order[1], among[:2])
+        with StudyMemory(tmp_path / str(len(list(tmp_path.iterdir())))) as memory:
+            assert KeptStudy(plan, memory).keeps_to(order[0], among)
+            assert not KeptStudy(plan, memory).keeps_to(order[1], among), "after a restart"

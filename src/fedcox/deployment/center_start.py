@@ -37,13 +37,19 @@ def prepare(
     approved: Sequence[str] = (),
     *,
     unseen: bool = False,
+    budget: Path | None = None,
 ) -> CenterSettings:
-    """Check what the center is started with, and give what the processes of its jobs need."""
+    """Check what the center is started with, and give what the processes of its jobs need.
+
+    A `budget` that was named once is kept: to forget it would begin the account anew.
+    """
     client.check_alone(home)
     home.check_certificate(datetime.now(UTC))
     faults, approvals = [], Approvals(home.pending, home.approved)
     if not data.is_file():
         faults.append(f"--data {data}: there is no such file.")
+    if budget is not None and not budget.parent.is_dir():
+        faults.append(f"--budget {budget}: there is no folder {budget.parent}.")
     if policy != NO_LIMITS:
         try:
             read_policy(policy)
@@ -60,7 +66,9 @@ def prepare(
             approve_unseen(home, code)
         else:
             approvals.decide(code, approve=True)
-    return CenterSettings(str(data.resolve()), file)
+    shared = CenterSettings.read(home.settings).budget if home.settings.exists() else None
+    shared = shared if budget is None else str(budget.resolve())
+    return CenterSettings(str(data.resolve()), file, shared)
 
 
 def _codes(

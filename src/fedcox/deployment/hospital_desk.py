@@ -61,10 +61,14 @@ NO_LIMITS = "none"
 
 @dataclass(frozen=True)
 class CenterSettings:
-    """What `fedcox center start` was given: the patients' file and the hospital's policy."""
+    """What `fedcox center start` was given: the patients' file and the hospital's policy.
+
+    `budget` is the account of another folder of the hospital, which this one shares.
+    """
 
     data: str
     policy: str
+    budget: str | None = None
 
     def write(self, file: Path) -> None:
         write_private_json(file, asdict(self))
@@ -73,11 +77,15 @@ class CenterSettings:
     def read(cls, file: Path) -> CenterSettings:
         told = read_json(file, "Start the center with `fedcox center start`.")
         try:
-            return cls(str(told["data"]), str(told["policy"]))
+            return cls(str(told["data"]), str(told["policy"]), told.get("budget"))
         except KeyError as error:
             raise DeploymentError(
                 f"{file} is damaged.", ["Start the center again with `fedcox center start`."]
             ) from error
+
+    def account(self, folder: CenterFolder) -> Path:
+        """The file of what studies spent."""
+        return folder.budget if self.budget is None else Path(self.budget)
 
     def read_policy(self) -> Policy | None:
         """The policy, if there are limits."""
@@ -133,7 +141,7 @@ class HospitalDesk:
             masked,
             private,
             memory.now.mark,
-            KeptStudy(study).keeps_to,
+            KeptStudy(study, memory).keeps_to,
             partial(_attended, self._folder.name, invitation, study.attendance.among(centers)),
         )
 
@@ -143,7 +151,7 @@ class HospitalDesk:
             raise NotNowError(Refusal("waiting" if decision is None else "declined"))
 
     def leaving(self, rows: Sequence[Leaving]) -> None:
-        told = {"time": _now(), "study": self._study}
+        told = {"time": _now(), "study": self._study, "code": self._code}
         plain = [{key: _plain(value) for key, value in vars(row).items()} for row in rows]
         append_rows(self._folder.ledger, [{**told, **row} for row in plain])
 
@@ -257,7 +265,8 @@ class HospitalDesk:
     ) -> NoisedReplies:
         from fedcox.federation.noised_replies import NoisedReplies
 
-        agreed, budget = spending(study, centers), budget_of(self._folder, policy)
+        agreed = spending(study, centers)
+        budget = budget_of(self._settings.account(self._folder), policy)
         if not memory.now.noised.rights:  # else it has paid
             self._check_budget(budget, agreed)
         return NoisedReplies(

@@ -10,15 +10,17 @@ from fedcox.files.followed import FollowedFile
 from fedcox.privacy.budget import Budget
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.privacy.policy import Policy
     from fedcox.study.noised_fit import Spending
 
 
-def budget_of(folder: CenterFolder, policy: Policy | None) -> Budget:
+def budget_of(account: Path, policy: Policy | None) -> Budget:
     """The hospital's one account over all studies, as its policy limits it."""
     return Budget(
-        folder.budget,
+        account,
         epsilon=None if policy is None else policy.epsilon,
         delta=None if policy is None else policy.delta,
     )
@@ -51,7 +53,7 @@ def account_lines(folder: CenterFolder, budget: Budget) -> Iterator[str]:
     delta = sum(payment.delta for payment in payments)
     allowed = "" if budget.epsilon is None else f" of {budget.epsilon:g} allowed"
     yield f"Spent before on these patients: epsilon {epsilon:.4g}{allowed}, delta {delta:.3g}."
-    exact = _exact_studies(folder)
+    exact = list(_exact_studies(folder))
     if not payments and not exact:
         yield "Earlier studies on these patients: none."
         return
@@ -61,14 +63,18 @@ def account_lines(folder: CenterFolder, budget: Budget) -> Iterator[str]:
             f"  {payment.day} “{payment.name}”: noise, epsilon {payment.epsilon:.4g}, "
             f"delta {payment.delta:g}"
         )
-    for name, day in exact.items():
+    for name, day in exact:
         yield f"  {day} “{name}”: exact sums"
 
 
-def _exact_studies(folder: CenterFolder) -> dict[str, str]:
-    """Studies that were answered without noise, by name, with the first day of each."""
-    days: dict[str, str] = {}
+def _exact_studies(folder: CenterFolder) -> Iterator[tuple[str, str]]:
+    """Names of studies that were answered without noise, with the first day of each.
+
+    Studies of the same name are told apart by their codes.
+    """
+    seen: set[tuple[str, str]] = set()
     for row in FollowedFile(folder.ledger, from_start=True).rows():
-        if "noise" not in row["protection"]:
-            days.setdefault(row["study"], row["time"][:10])
-    return days
+        known = row["study"], row.get("code", "")
+        if "noise" not in row["protection"] and known not in seen:
+            seen.add(known)
+            yield row["study"], row["time"][:10]

@@ -159,12 +159,12 @@ def _protection(study: Study, centers: int) -> Iterator[str]:
 def _account(study: Study, centers: int, home: CenterFolder) -> Iterator[str]:
     try:
         # Who has never started the center has set no limits yet.
-        started = home.settings.exists()
-        policy = CenterSettings.read(home.settings).read_policy() if started else None
+        settings = CenterSettings.read(home.settings) if home.settings.exists() else None
+        policy = None if settings is None else settings.read_policy()
     except InputError as error:
         yield f"What was spent before cannot be shown: {error.subject} {' '.join(error.faults)}"
         return
-    budget = budget_of(home, policy)
+    budget = budget_of(home.budget if settings is None else settings.account(home), policy)
     yield from account_lines(home, budget)
     missing = shortfall(budget, spending(study, centers)) if study.privacy.noised else ()
     if missing:

@@ -1,8 +1,9 @@
 """How much epsilon have a hospital's patients spent? One account over all studies.
 
-A hospital keeps one file of its own, a line of JSON for every study that it took part in: its
-name, the day, epsilon, delta, and how many noised sums they are for. A line is written and on
-the disk before the first of these sums leaves, and is never taken back: a study that breaks off
+A hospital keeps one file of its own, a line of JSON for what a study that it took part in
+spends: its name, the day, epsilon, delta, and how many noised sums they are for. A study may
+pay for its first sum, and for the others once it goes on. A line is written and on the disk
+before what it is for leaves, and is never taken back: a study that breaks off
 after that, or a computer that does, has spent it all the same. Epsilons and deltas of studies
 add up, which holds whatever the studies ask.
 
@@ -20,13 +21,13 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from fedcox.errors import BudgetError, PolicyError
-from fedcox.files.writing import sync_folder
+from fedcox.files.writing import OWNERS_FILE, owners_folder, sync_folder
 
 _BEGIN = "0" * 64
 _VERSION = 2
@@ -108,7 +109,7 @@ class Budget:
         delta: float | None = None,
         today: Callable[[], date] = date.today,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()  # several kits of a hospital may share one account
         self.epsilon, self.delta, self._today = epsilon, delta, today
         faults = _faults(1.0 if epsilon is None else epsilon, 0.5 if delta is None else delta)
         if faults:
@@ -137,8 +138,8 @@ class Budget:
     ) -> None:
         """Write down what `study`, a digest, is about to spend under its name; or refuse it.
 
-        What was reserved under the same `right` before is not paid for again. Whoever pays has
-        to remember how much of it is used.
+        What was reserved under the same `right` before is not paid for again, but for what is
+        more. Whoever pays has to remember how much of it is used.
         """
         faults = _faults(epsilon, delta)
         if releases < 1:
@@ -147,8 +148,12 @@ class Budget:
             raise BudgetError("A study asks for what cannot be spent.", faults)
         with self._locked():
             lines = self._lines()
-            if right is not None and any(line.right == right for line in lines):
-                return
+            before = [line for line in lines if right is not None and line.right == right]
+            if before:
+                epsilon -= math.fsum(line.epsilon for line in before)
+                delta = 0.0
+                if epsilon <= 0.0:
+                    return
             self._check_room(_spent(lines), epsilon, delta)
             last = _hash(lines[-1].text()) if lines else _BEGIN
             self._finish(lines, last)
@@ -234,7 +239,9 @@ class Budget:
             if isinstance(told, dict) and told.get("version") not in (None, _VERSION):
                 raise self._of_another_version()
             line = _Line(**told)
-            whole = line.text() == row and not _faults(line.epsilon, line.delta)
+            more = line.right is not None and line.delta == 0.0  # than was paid before
+            delta = 0.5 if more else line.delta
+            whole = line.text() == row and not _faults(line.epsilon, delta)
         except (TypeError, ValueError):
             whole = False
         if not whole:
@@ -272,7 +279,7 @@ class Budget:
         import fcntl  # where there is none, there is no budget
 
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            owners_folder(self.path.parent)
             folder = os.open(self.path.parent, os.O_RDONLY)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -284,15 +291,26 @@ class Budget:
 
 
 def _write(path: Path, text: str, mode: str) -> None:
-    """Write and wait until it is on the disk."""
-    with path.open(mode, encoding="utf-8") as file:
+    """Write for the owner only, and wait until it is on the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if mode == "a" else os.O_TRUNC)
+    with os.fdopen(os.open(path, flags, OWNERS_FILE), mode, encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
 
 
 def _spent(lines: list[_Line]) -> Spent:
-    return Spent(tuple(line.payment for line in lines))
+    """Study by study: what was paid later under the same right is of the same study."""
+    payments: dict[str, Payment] = {}
+    for number, line in enumerate(lines):
+        right = line.right or str(number)
+        first = payments.get(right)
+        payments[right] = (
+            line.payment
+            if first is None
+            else replace(first, epsilon=first.epsilon + line.epsilon)
+        )
+    return Spent(tuple(payments.values()))
 
 
 def _faults(epsilon: Any, delta: Any) -> list[str]:

@@ -104,11 +104,6 @@ class ByName:
         return cls(dict(zip(names, pieces[1::2], strict=True)))
 
 
-def vector_bytes(vector: UIntArray) -> bytes:
-    """A masked vector as it is sent."""
-    return vector.astype("<u8").tobytes()
-
-
 @dataclass(frozen=True)
 class CentersOfRound:
     """Who is there, by the coordinator's word: those to be summed over, or still present."""

@@ -46,7 +46,8 @@ class Remembered:
     `cohort` is the fingerprint of the patients, `mark` a random word for them that may be
     known: another word, other patients. `answered` is how many questions the gate let through.
     `centers` are those that no secure sum and no set-up of the study was without; None before
-    the first.
+    the first. `grids` are fingerprints of the grids on which the model was asked about, by the
+    names of the centers of the sums.
     """
 
     cohort: str | None = None
@@ -54,6 +55,7 @@ class Remembered:
     noised: Noised = field(default_factory=Noised)
     centers: frozenset[str] | None = None
     mark: str = ""
+    grids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def begun(self) -> bool:
@@ -74,6 +76,7 @@ class Remembered:
             ],
             "last": None if last is None else [last.question.hex(), _text(last.reply)],
             "centers": None if self.centers is None else sorted(self.centers),
+            "grids": dict(self.grids),
         }
 
     @classmethod
@@ -94,6 +97,7 @@ class Remembered:
             ),
             None if centers is None else frozenset(centers),
             told["mark"],
+            {str(names): str(grid) for names, grid in told["grids"].items()},
         )
 
 

@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -84,6 +85,7 @@ class StudyMemory:
         noised: Noised | None = None,
         centers: frozenset[str] | None = None,
         mark: str | None = None,
+        grids: Mapping[str, str] | None = None,
     ) -> None:
         """Put what is given in place of the old; it is on the disk when this returns."""
         with self._lock:
@@ -96,6 +98,7 @@ class StudyMemory:
                 now.noised if noised is None else noised,
                 now.centers if centers is None else centers,
                 now.mark if mark is None else mark,
+                now.grids if grids is None else grids,
             )
             try:
                 _write(self._handle, after)

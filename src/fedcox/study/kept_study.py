@@ -6,8 +6,9 @@ question, and so is the same question on a second grid.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from fedcox.survival.cohort import FloatArray
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
 
+if TYPE_CHECKING:
+    from fedcox.privacy.study_memory import StudyMemory
+
 #: Beside those that a study asks for: one before its first event and one after its last.
 _WITHOUT_EVENTS = 2
 #: Bounds that differ by no more, in parts of themselves, are one bound.
@@ -35,15 +39,15 @@ _ROUNDING = 1e-9
 class KeptStudy:
     """A study, asked about every question that claims to be its own.
 
-    It remembers the first grid on which the model was asked about among the same centers: the
-    study is fitted on one.
+    It remembers the first grid on which the model was asked about among the same centers, with
+    a `memory` also over restarts: the study is fitted on one.
     """
 
-    def __init__(self, study: Study) -> None:
-        self._study = study
+    def __init__(self, study: Study, memory: StudyMemory | None = None) -> None:
+        self._study, self._memory = study, memory
         self._noised = isinstance(study.privacy.noise, Noise)
         self._grouped = LINKS[study.model.link].grouped
-        self._first: dict[frozenset[str], AnyGrid] = {}
+        self._grids = {} if memory is None else dict(memory.now.grids)
         width, horizon = study.grid.width, study.grid.horizon
         self._edges = None
         if width is not None and horizon is not None and self._grouped:
@@ -72,12 +76,14 @@ class KeptStudy:
             return False
         if (setting.basis is not None) != (model.baseline == "spline"):
             return False
-        first = self._first.get(among)
-        if first is not None:
-            return first is setting.grid or digest(first) == digest(setting.grid)
+        grid, names = digest(setting.grid).hex(), json.dumps(sorted(among))
+        if names in self._grids:
+            return self._grids[names] == grid
         if not self._keeps_grid(setting.grid, counted=False):
             return False
-        self._first[among] = setting.grid
+        self._grids[names] = grid
+        if self._memory is not None:
+            self._memory.keep(grids=dict(self._grids))
         return True
 
     def _keeps_scale(self, query: NoisedMoments) -> bool:
@@ -102,13 +108,11 @@ class KeptStudy:
         return self._keeps_cells(grid) if counted else self._keeps_pieces(grid)
 
     def _keeps_public_pieces(self, pieces: Pieces) -> bool:
-        """Under noise: the cells of the life table, or pieces joined from them."""
-        cells, cut, number = public_pieces(self._study)
-        if not cut:
-            return _same_cells(pieces, cells)
-        ends = {0.0, cells.horizon}
-        whole = ends <= set(pieces.bounds.tolist()) <= set(cells.bounds.tolist())
-        return whole and pieces.intervals <= number and _same_record(pieces, cells)
+        """Under noise: pieces joined from the cells of the life table, from the first on."""
+        cells, _, number = public_pieces(self._study)
+        among = set(pieces.bounds.tolist()) <= set(cells.bounds.tolist())
+        begun = among and pieces.bounds[0] == cells.bounds[0]
+        return begun and pieces.intervals <= number and _same_record(pieces, cells)
 
     def _keeps_cells(self, pieces: Pieces) -> bool:
         """Cells that are counted are those that the study names, or the public ones."""

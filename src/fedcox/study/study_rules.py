@@ -125,7 +125,7 @@ def _attendance(
     masked = (privacy or {}).get("secure_sums") is True
     if masked and isinstance(needed, int) and needed < _FEWEST_MASKED:
         yield (
-            f"[attendance] needed: {needed} centers are too few for [privacy] secure_sums: of "
+            f"[attendance] needed: {_centers(needed)} too few for [privacy] secure_sums: of "
             f"two each would learn the other's numbers. Give {_FEWEST_MASKED} or more."
         )
 
@@ -179,12 +179,16 @@ def missing_for_noise(tables: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _centers(number: int) -> str:
+    return "one center is" if number == 1 else f"{number} centers are"
+
+
 def masked_faults(centers: int) -> list[str]:
     """Why so few centers have no secure sums."""
     if centers >= _FEWEST_MASKED:
         return []
     return [
-        f"[privacy] secure_sums: {centers} centers are too few: of two each would learn the "
+        f"[privacy] secure_sums: {_centers(centers)} too few: of two each would learn the "
         "other's numbers. Two hospitals may use noise alone: secure_sums = false, and each "
         "adds its own."
     ]

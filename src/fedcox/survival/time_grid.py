@@ -386,13 +386,6 @@ def _rounded(numbers: FloatArray) -> FloatArray:
     return np.where(np.abs(numbers - whole) <= ROUNDING, whole, numbers)
 
 
-def grouped_grid(grid: AnyGrid) -> TimeGrid:
-    """Intervals of grouped time, for what is made for these alone."""
-    if isinstance(grid, Pieces):
-        raise TypeError("This is made for intervals of grouped time; these are pieces.")
-    return grid
-
-
 def _belong_together(ties: IntArray, pieces: int) -> bool:
     """Whether every event time has as many pieces as its ties say."""
     if ties.shape != (pieces,) or (ties < 0).any():

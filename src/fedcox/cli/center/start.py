@@ -43,6 +43,14 @@ def start(
         list[str] | None,
         typer.Option(metavar="CODE", help="Approve the study of this code; repeat."),
     ] = None,
+    budget: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where these patients are in studies of several coordinators: the one file of "
+            "what all of them spend. Kept from then on; else FOLDER/budget.jsonl.",
+        ),
+    ] = None,
     unseen: Annotated[
         bool,
         typer.Option("--unseen", help="With --approve: also one that was not shown here yet."),
@@ -66,7 +74,7 @@ def start(
     console = Terminal(highlight=False, soft_wrap=True)
     # Before anything is approved: it shows what is written to the center's log from here on.
     watched = _Watched(home, Approvals(home.pending, home.approved), console, folder)
-    settings = prepare(home, data, policy, approve or [], unseen=unseen)
+    settings = prepare(home, data, policy, approve or [], unseen=unseen, budget=budget)
     _greet(home, console)
     _attend(home, settings, watched, console)
 
