@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.replies import decode_reply, encode_reply
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import MessageError
 from fedcox.federation.queries.compressed_gradient import CompressedGradient
 from fedcox.federation.queries.risk_set_sums import EventSumsAt
-from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
+from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Shared
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.lbfgs import LBFGS

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.questions import decode_questions
 from fedcox.engines.codec.tree import Tree, from_bytes
 from fedcox.engines.nvflare.messages import (
@@ -40,7 +39,7 @@ from fedcox.errors import (
     RefusedError,
     SecureSumError,
 )
-from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
+from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Shared
 from fedcox.privacy.policy import Policy
 
 if TYPE_CHECKING:
