@@ -11,7 +11,7 @@ from fedcox.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from fedcox.deployment.center_folder import CenterFolder
-    from fedcox.privacy.policy import Policy
+    from fedcox.federation.policy import Policy
     from fedcox.study.noised_fit import Spending
 
 

@@ -32,8 +32,9 @@ def field_types(kind: Any) -> Mapping[str, Any]:
     if not is_dataclass(kind):
         return typing.get_type_hints(kind)
     # Not those of the classes above it, which may name what they do not import.
-    declared = inspect.get_annotations(kind, eval_str=True)
-    return {name: declared[name] for name in field_names(kind)}
+    own: Any = kind
+    declared = inspect.get_annotations(own, eval_str=True)
+    return {name: declared[name] for name in field_names(own)}
 
 
 def has_fields(kind: Any) -> bool:

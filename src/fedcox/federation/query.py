@@ -59,7 +59,8 @@ class AbstractQuery(ABC, Generic[Answer]):
     #: Some of the patients whom it may be put to: "… of a batch" has the words of "…".
     parts: ClassVar[tuple[str, ...]] = ()
     #: Whether a hospital answers unless its policy says otherwise; without noise, of all
-    #: patients only.
+    #: patients only. Not where an answer has as many numbers as a network or its features,
+    #: hundreds for every patient, or is one center's own model, or a single patient's time.
     by_default: ClassVar[bool] = False
     #: Whether the answer is of single patients, and no sum over them.
     patient_level: ClassVar[bool] = False

@@ -22,8 +22,10 @@ class FieldSum:
     """A dataclass that adds field by field."""
 
     def __add__(self, other: Self) -> Self:
-        names = field_names(type(self))
-        return type(self)(*[getattr(self, name) + getattr(other, name) for name in names])
+        kind: Any = type(self)
+        names = field_names(kind)
+        total: Self = kind(*[getattr(self, name) + getattr(other, name) for name in names])
+        return total
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ class Part:
             return triangle(shape.size)
         if self.is_number or shape is None:
             return int(self.is_number)
-        return None if None in shape else math.prod(shape)  # type: ignore[arg-type]
+        known = [length for length in shape if length is not None]
+        return math.prod(known) if len(known) == len(shape) else None
 
     def pack(self, value: Any, shape: Shape | None) -> FloatArray:
         if isinstance(shape, Symmetric):

@@ -221,7 +221,7 @@ class Record(AbstractForm):
     kinds: tuple[type, ...]
 
     def write(self, value: Any, refer: Refer) -> Tree:
-        kind = type(value)
+        kind: Any = type(value)
         if kind not in self.kinds:
             raise UnusableError(f"must be a {_names(self.kinds)}")
         tree: dict[str, Tree] = {_CLASS: kind.__name__}

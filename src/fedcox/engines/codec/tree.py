@@ -51,8 +51,8 @@ _REASONS: Mapping[type, str] = {
     msgpack.FormatError: "it holds something of an unknown kind",
     UnicodeDecodeError: "a text is none",
 }
-#: Classes derived from these are sent as they are, as numpy's floats.
-_BASES = (int, float, str, bytes, list, dict)
+_BASES: tuple[Any, ...] = (int, float, str, bytes, list, dict)
+_ALLOWED = (*_BASES, np.ndarray, type(None))
 
 
 def to_bytes(tree: Tree) -> bytes:
@@ -113,10 +113,8 @@ def _plain(tree: Tree, arrays: list[NDArray[Any]]) -> bytes:
             return msgpack.ExtType(_ARRAY, _header(value))
         if type(value) is int:  # beyond 64 bits
             return msgpack.ExtType(_LARGE_INT, _large(value))
-        for kind in _BASES:
-            if isinstance(value, kind):
-                return kind(value)  # type: ignore[call-overload]
-        raise _unsendable(f"it holds a {type(value).__name__}")
+        # Of a class derived from one that is sent, as numpy's floats are.
+        return next(kind for kind in _BASES if isinstance(value, kind))(value)
 
     try:
         plain: bytes = msgpack.Packer(default=ours, strict_types=True, buf_size=4096).pack(tree)
@@ -127,20 +125,19 @@ def _plain(tree: Tree, arrays: list[NDArray[Any]]) -> bytes:
 
 def _check(value: object, depth: int) -> None:
     """Refuse what msgpack would write and a message must not hold."""
-    if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                raise _unsendable(f"a table has a key that is a {type(key).__name__}")
-        value = list(value.values())
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, _ALLOWED):
+        raise _unsendable(f"it holds a {type(value).__name__}")
+    if not isinstance(value, dict | list) or not value:
         return
     if depth == _DEEPEST:
         raise _unsendable(f"it is nested more than {_DEEPEST} deep")
     if len(value) > _MOST_ENTRIES:
         raise _unsendable(f"a part of it has more than {_MOST_ENTRIES:,} entries")
-    for entry in value:
-        if isinstance(entry, dict | list):
-            _check(entry, depth + 1)
+    for key in value if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            raise _unsendable(f"a table has a key that is a {type(key).__name__}")
+    for entry in value.values() if isinstance(value, dict) else value:
+        _check(entry, depth + 1)
 
 
 def _large(value: int) -> bytes:

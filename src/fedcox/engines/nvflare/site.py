@@ -39,8 +39,8 @@ from fedcox.errors import (
     RefusedError,
     SecureSumError,
 )
+from fedcox.federation.policy import Policy
 from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Shared
-from fedcox.privacy.policy import Policy
 
 if TYPE_CHECKING:
     from fedcox.federation.center import Center

@@ -62,6 +62,8 @@ def answered_by_default() -> tuple[str, ...]:
 
 @cache
 def answered_if_named() -> tuple[str, ...]:
-    """Names of all else, which a hospital answers where its policy has them."""
-    names = (name for kind in may_travel() for name in kind.names())
-    return tuple(dict.fromkeys(name for name in names if name not in answered_by_default()))
+    """Names of all others, which a hospital answers where its policy has them.
+
+    Those about some of the patients, as "gradient of a batch", are such names too.
+    """
+    return tuple(name for kind in may_travel() if not kind.by_default for name in kind.words)
