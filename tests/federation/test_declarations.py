@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fedcox.federation.policy import Policy
@@ -15,6 +17,7 @@ from fedcox.federation.queries import (
 )
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.study.asked import question_words
+from tests.docs.pages import DOCS
 from tests.engines.codec.examples import QUESTIONS as EXAMPLES
 
 
@@ -36,6 +39,22 @@ def test_times_of_single_patients_do_not_pass_as_sums() -> None:
     assert patient_level() >= {"longest follow-up", "distinct event times", "recorded unit"}
     for name in patient_level():
         assert question_words(name).startswith("not a sum: ")
+
+
+def test_the_page_tells_what_leaves_in_the_words_of_the_declarations() -> None:
+    page = (DOCS / "explanation-what-leaves-a-hospital.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \*([^*]+)\* \| .*? \| (.*) \| .*? \|$", page, flags=re.MULTILINE)
+    needed = {
+        name: f"{'**not a sum:** ' if name in patient_level() else ''}{words}"
+        for name, words in words_of_queries().items()
+    }
+    wrong = [
+        name for name, cell in rows if not cell.startswith(needed.get(name, "no question"))
+    ]
+    told = {name for name, _ in rows}
+    missing = [name for kind in may_travel() for name in kind.words if name not in told]
+    must_be = [f"| *{name}* | … | {needed.get(name)} | … |" for name in (*wrong, *missing)]
+    assert not must_be, "The page must say:\n" + "\n".join(must_be)
 
 
 def test_what_is_answered_by_default_was_argued_for() -> None:
