@@ -40,6 +40,7 @@ from fedcox.survival.time_grid import TimeGrid
 from fedcox.survival.weighted_events import WeightedEvents
 from tests.engines.codec.examples import (
     COHORT,
+    COHORTS,
     COLUMNS,
     QUESTIONS,
     REGULAR,
@@ -49,6 +50,8 @@ from tests.engines.codec.examples import (
     point,
     question_message,
     questions_in,
+    reply_in,
+    reply_message,
     setting,
 )
 
@@ -78,18 +81,20 @@ def test_nothing_may_travel_but_queries_answers_and_what_they_hold() -> None:
     assert {kind.__name__ for kind in held} == HELD
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_a_question_arrives_as_it_was_asked(name: str) -> None:
-    query = QUESTIONS[name]
-    message = question_message(query)
-    (found,) = questions_in(message)
-    assert type(found) is type(query)
-    assert found.digest == query.digest
-    assert bits(found) == bits(query)
-    assert found.name == query.name
-    assert found.numbers == query.numbers
-    if not isinstance(getattr(query, "feedback", None), ErrorFeedback):
-        assert question_message(found) == message
+@pytest.mark.parametrize("kind", may_travel())
+def test_every_question_arrives_as_it_was_asked_and_so_do_its_replies(kind: type) -> None:
+    for query in (query for query in QUESTIONS.values() if type(query) is kind):
+        message = question_message(query)
+        (found,) = questions_in(message)
+        assert found.digest == query.digest
+        assert bits(found) == bits(query)
+        assert (found.name, found.numbers) == (query.name, query.numbers)
+        if not isinstance(getattr(query, "feedback", None), ErrorFeedback):
+            assert question_message(found) == message
+        for cohort in COHORTS.values():
+            answer = found.answer(cohort)
+            arrived = reply_in(query, reply_message(found, answer))
+            assert bits(arrived) == bits(answer)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

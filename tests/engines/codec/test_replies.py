@@ -28,7 +28,6 @@ from fedcox.survival.cohort import Cohort
 from fedcox.survival.link import LINKS
 from tests.engines.codec.examples import (
     COHORT,
-    COHORTS,
     COLUMNS,
     QUESTIONS,
     bits,
@@ -39,17 +38,6 @@ from tests.engines.codec.examples import (
     with_slides,
 )
 from tests.problems import simulated, split
-
-
-@pytest.mark.parametrize("who", COHORTS)
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_a_reply_arrives_bit_for_bit(name: str, who: str) -> None:
-    query = QUESTIONS[name]
-    (asked,) = questions_in(question_message(query))
-    answer = asked.answer(COHORTS[who])
-    found = reply_in(query, reply_message(asked, answer))
-    assert type(found) is type(answer)
-    assert bits(found) == bits(answer)
 
 
 @pytest.mark.parametrize("name", ["noised score", "noised moments"])
