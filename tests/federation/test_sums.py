@@ -10,7 +10,7 @@ import pytest
 
 from fedcox.federation.queries import may_travel
 from fedcox.federation.query import AbstractAdditiveQuery
-from fedcox.federation.sums import FieldSum, Layout, Symmetric
+from fedcox.federation.sums import FieldSum, Layout, Shapes, Symmetric
 from fedcox.survival.cohort import FloatArray
 from tests.engines.codec.examples import COHORTS, COLUMNS, QUESTIONS, bits
 
@@ -32,7 +32,7 @@ class Sums(FieldSum):
 
 
 SQUARE = np.array([[1.0, 2.0], [2.0, 3.0]])
-SHAPES = {"slope": (3,), "inner: square": Symmetric(2)}
+SHAPES: Shapes = {"slope": (3,), "inner: square": Symmetric(2)}
 LAYOUT = Layout(Sums, SHAPES)
 ANSWER = Sums(4, 0.5, np.array([7.0, 8.0, 9.0]), Inner(SQUARE, None))
 
@@ -54,6 +54,13 @@ def test_what_has_no_shape_is_not_there() -> None:
     found = Layout(Sums, {"slope": (3,)}).unpack(np.arange(5.0))
     assert found.inner is None
     assert LAYOUT.unpack(np.arange(8.0)).inner.row is None
+
+
+def test_arrays_without_entries_are_there() -> None:
+    layout = Layout(Inner, {"square": (0,), "row": (0, 2)})
+    found = layout.unpack(layout.pack(Inner(np.empty(0), np.empty((0, 2)))))
+    assert found.square.shape == (0,)
+    assert found.row.shape == (0, 2)
 
 
 def test_arrays_of_any_length_share_what_is_left_of_a_vector() -> None:
@@ -96,7 +103,8 @@ def test_other_shapes_are_told_by_the_names_of_the_fields(
 def test_the_declared_shapes_are_those_of_answers_and_vectors_add_as_answers_do(
     kind: Any,
 ) -> None:
-    for query in (query for query in QUESTIONS.values() if type(query) is kind):
+    examples: list[Any] = [query for query in QUESTIONS.values() if type(query) is kind]
+    for query in examples:
         answers = [query.answer(cohort) for cohort in COHORTS.values()]
         for answer in answers:
             assert not Layout(query.layout.answer, query.shapes(COLUMNS)).faults(answer)

@@ -88,8 +88,8 @@ class Part:
         """How many numbers of a vector it takes in this shape, None for any."""
         if isinstance(shape, Symmetric):
             return triangle(shape.size)
-        if self.is_number or shape is None:
-            return int(self.is_number)
+        if shape is None:
+            return 1
         known = [length for length in shape if length is not None]
         return math.prod(known) if len(known) == len(shape) else None
 
@@ -104,7 +104,7 @@ class Part:
         if isinstance(shape, Symmetric):
             return unpack_symmetric(vector)
         known = shape is not None and None not in shape
-        return vector.reshape(shape) if known else vector  # type: ignore[arg-type]
+        return vector.reshape(shape) if known else vector
 
     def fault(self, value: Any, shape: Shape | None) -> str | None:
         """What is wrong with the shape of an array, without any number of it."""
@@ -151,20 +151,27 @@ class Layout:
     def parts(self) -> tuple[tuple[Part, Shape | None], ...]:
         return tuple((part, self.shapes.get(part.name)) for part in parts_of(self.answer))
 
+    @cached_property
+    def present(self) -> tuple[tuple[Part, Shape | None], ...]:
+        """All but arrays that are not there."""
+        return tuple(
+            (part, shape) for part, shape in self.parts if part.is_number or shape is not None
+        )
+
     def pack(self, answer: Any) -> FloatArray:
         """The answer's numbers; of a symmetric block the upper triangle."""
-        present = [(part, shape) for part, shape in self.parts if part.size(shape) != 0]
-        return np.concatenate([part.pack(part.of(answer), shape) for part, shape in present])
+        return np.concatenate(
+            [part.pack(part.of(answer), shape) for part, shape in self.present]
+        )
 
     def unpack(self, vector: FloatArray) -> Any:
         """The answer whose `pack` this is; arrays of any length share what is left."""
-        sizes = [part.size(shape) for part, shape in self.parts]
+        sizes = [part.size(shape) for part, shape in self.present]
         left = vector.size - sum(size for size in sizes if size is not None)
         values, start = {}, 0
-        for (part, shape), size in zip(self.parts, sizes, strict=True):
+        for (part, shape), size in zip(self.present, sizes, strict=True):
             end = start + (left // sizes.count(None) if size is None else size)
-            if part.is_number or shape is not None:
-                values[part.place] = part.unpack(vector[start:end], shape)
+            values[part.place] = part.unpack(vector[start:end], shape)
             start = end
         return _built(self.answer, (), values)
 
