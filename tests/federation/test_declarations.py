@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import get_origin
 
+import numpy as np
 import pytest
 
 from fedcox.federation.policy import Policy
@@ -15,7 +17,7 @@ from fedcox.federation.queries import (
     patient_level,
     words_of_queries,
 )
-from fedcox.federation.query import AbstractPrivateQuery
+from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, answer_type
 from fedcox.study.asked import question_words
 from tests.docs.pages import DOCS
 from tests.engines.codec.examples import QUESTIONS as EXAMPLES
@@ -83,3 +85,14 @@ def test_no_experiment_and_no_part_of_the_patients_is_answered_by_default() -> N
             assert not allowed
         elif not issubclass(kind, AbstractPrivateQuery):
             assert allowed <= set(kind.words)
+
+
+def test_a_query_says_what_its_answer_is() -> None:
+    with pytest.raises(TypeError, match="_Unclear does not say what its answer is"):
+        answer_type(_Unclear)
+    assert answer_type(type(EXAMPLES["last interval"])) is int
+    assert get_origin(answer_type(type(EXAMPLES["noised score"]))) is np.ndarray
+
+
+class _Unclear(AbstractQuery):  # type: ignore[type-arg]
+    """Says nothing."""

@@ -22,28 +22,28 @@ MOST_ORDERED = 50_000_000
 
 
 def shaped(
-    name: str, found: NDArray[Any] | None, shape: tuple[int, ...], reason: str
+    name: str, value: NDArray[Any] | None, shape: tuple[int, ...], reason: str
 ) -> Iterator[str]:
     """An array of another shape, for what it is needed."""
-    if found is not None and found.shape != shape:
-        yield f"{name} has the shape {found.shape}; {shape} is needed, {reason}"
+    if value is not None and value.shape != shape:
+        yield f"{name} has the shape {value.shape}; {shape} is needed, {reason}"
 
 
-def between(name: str, found: int | None, least: int, most: int) -> Iterator[str]:
+def between(name: str, value: int | None, least: int, most: int) -> Iterator[str]:
     """A number out of its bounds."""
-    if found is not None and not least <= found <= most:
+    if value is not None and not least <= value <= most:
         yield f"{name} must be from {least} to {most:,}"
 
 
-def positive(name: str, found: float) -> Iterator[str]:
+def positive(name: str, value: float) -> Iterator[str]:
     """A number that is zero or less."""
-    if not found > 0:
+    if not value > 0:
         yield f"{name} must be above zero"
 
 
-def not_negative(name: str, found: float | NDArray[Any] | None) -> Iterator[str]:
+def not_negative(name: str, value: float | NDArray[Any] | None) -> Iterator[str]:
     """A number below zero, or an array with one."""
-    if found is not None and np.any(np.less(found, 0)):
+    if value is not None and np.any(np.less(value, 0)):
         yield f"{name} must not be below zero"
 
 

@@ -104,11 +104,11 @@ class _Incoming:
     def referred(self, name: Tree) -> object:
         if not isinstance(name, bytes):
             raise UnusableError("must be a name")
-        found = self._brought.get(name, self._settings.get(name))
-        if found is None:
+        value = self._brought.get(name, self._settings.get(name))
+        if value is None:
             raise UnusableError("is not known here, and was not brought along")
-        self._used[name] = found
-        return found
+        self._used[name] = value
+        return value
 
     def add(self, entry: Tree) -> None:
         """Read a setting that the message brings."""
@@ -120,8 +120,10 @@ class _Incoming:
         try:
             value: Shared = Record(shared_kinds()).read(entry["value"], self)
         except UnusableError as error:
-            told = "A setting" if kind is None else f"The {kind.__name__}"
-            raise MessageError(f"{told} of a message cannot be used.", error.faults) from None
+            subject = "A setting" if kind is None else f"The {kind.__name__}"
+            raise MessageError(
+                f"{subject} of a message cannot be used.", error.faults
+            ) from None
         if value.named_by_content:
             if digest(value) != name:
                 raise MessageError(f"A {type(value).__name__} is not what its name says.")
@@ -151,7 +153,7 @@ def _encoded(query: AbstractQuery[Any], outgoing: _Outgoing) -> Tree:
 def _decoded(tree: Tree, incoming: _Incoming) -> AbstractQuery[Any]:
     kind = kind_named(tree, may_travel())
     if kind is None:
-        raise MessageError("A question cannot be used.", _not_a_kind(_told_name(tree)))
+        raise MessageError("A question cannot be used.", _not_a_kind(_name_shown(tree)))
     try:
         query: AbstractQuery[Any] = Record(may_travel()).read(tree, incoming)
     except UnusableError as error:
@@ -186,7 +188,7 @@ def _not_a_kind(name: str) -> list[str]:
     ]
 
 
-def _told_name(tree: Tree) -> str:
+def _name_shown(tree: Tree) -> str:
     named = tree.get("class") if isinstance(tree, dict) else None
-    told = isinstance(named, str) and named.isidentifier() and len(named) <= 60
-    return str(named) if told else "What was asked"
+    plain = isinstance(named, str) and named.isidentifier() and len(named) <= 60
+    return str(named) if plain else "What was asked"

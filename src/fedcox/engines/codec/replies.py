@@ -27,8 +27,8 @@ def encode_reply(query: AbstractQuery[Answer], answer: Answer) -> Tree:
             tree = form.write(_sent(query, answer), _nothing_shared)
             _check(query, _received(query, tree), None)
     except UnusableError as error:
-        told = f"The reply to '{query.name}' cannot be sent."
-        raise MessageError(told, error.faults) from None
+        subject = f"The reply to '{query.name}' cannot be sent."
+        raise MessageError(subject, error.faults) from None
     return tree
 
 
@@ -39,8 +39,8 @@ def decode_reply(query: AbstractQuery[Answer], tree: Tree, columns: int) -> Answ
         answer = _received(query, form.read(tree, _Alone(columns)))
         _check(query, answer, columns)
     except UnusableError as error:
-        told = f"The reply to '{query.name}' cannot be used."
-        raise MessageError(told, error.faults) from None
+        subject = f"The reply to '{query.name}' cannot be used."
+        raise MessageError(subject, error.faults) from None
     return answer
 
 

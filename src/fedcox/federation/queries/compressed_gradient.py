@@ -196,8 +196,8 @@ class RandomEntriesAt(AbstractCompressedGradient, AbstractAdditiveQuery[Compress
 
     def read(self, payload: bytes) -> CompressedGradient:
         values = _SINGLE.decode(payload, 1 + self._drawn.size)
-        found = self.unpack(values)
-        return CompressedGradient(found.loss, found.gradient, payload)
+        answer = self.unpack(values)
+        return CompressedGradient(answer.loss, answer.gradient, payload)
 
     def numbers_in(self, answer: CompressedGradient) -> int:
         return 1 + self._drawn.size
