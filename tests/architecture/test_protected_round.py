@@ -18,9 +18,8 @@ import pandas as pd
 import fedcox
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
+from fedcox.federation.policy import Gate, Policy
 from fedcox.federation.queries.bounded_sums import NoisedScoreAt
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import Policy
 from fedcox.study.noised_fit import fit_noised, noised
 from fedcox.study.study import Study
 

@@ -85,8 +85,10 @@ def test_all_that_is_approved_is_shown(home: CenterFolder) -> None:
         "  noised covariate moments: sums of the covariates and of their squares, with noise",
         "  noised covariate products: squares and products of the covariates, with noise",
         "  noised event moments: sums of the covariates of those with the event, with noise",
-        "  noised score: the slope of the log-likelihood, with noise",
-        "  noised information: the curvature of the log-likelihood, with noise",
+        "  noised score: the slope of the log-likelihood, each patient's share bounded, with "
+        "noise",
+        "  noised information: the curvature of the log-likelihood, each patient's share "
+        "bounded, with noise",
         "Keys of the hospitals. The code above stands for them all: where another hospital",
         "reads you the same code, it was shown the same study and the same keys.",
     ]

@@ -13,9 +13,8 @@ import pytest
 from fedcox.engines import wards
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.center import Center
+from fedcox.federation.policy import Gate, Policy
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import Policy
 from fedcox.solvers.newton import Newton
 from fedcox.study.fit import estimate
 from fedcox.study.plan import Plan

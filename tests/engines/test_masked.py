@@ -13,14 +13,13 @@ from fedcox.engines.masked import InProcessCarrier, Masked
 from fedcox.errors import LostCentersWarning, RefusedError, SecureSumError
 from fedcox.federation.center import Center
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply
+from fedcox.federation.policy import Gate, Policy
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
 from fedcox.federation.query import AbstractQuery
-from fedcox.privacy.gate import Gate
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.party import Party
-from fedcox.privacy.policy import Policy
 from fedcox.study.fit import estimate, fit
 from fedcox.study.plan import Plan
 from fedcox.study.study import Study

@@ -16,13 +16,12 @@ from fedcox.errors import BudgetError, RefusedError, SecureSumError
 from fedcox.federation.center import Center
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply
 from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.policy import Gate, Policy
 from fedcox.federation.queries.bounded_sums import NoisedMoments
 from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.query import AbstractQuery
-from fedcox.privacy.gate import Gate
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.party import Party
-from fedcox.privacy.policy import Policy
 from fedcox.privacy.release import GaussianRelease
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.study.fit import estimate

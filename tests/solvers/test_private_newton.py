@@ -375,7 +375,7 @@ def band_holds(
     assert band is not None
     low, high = (each.to_numpy()[0] for each in band)
     exactly = plain.predict_survival(one, times=times).to_numpy()[0]
-    return np.isnan(low) | ((low <= exactly) & (exactly <= high))
+    return np.asarray(np.isnan(low) | ((low <= exactly) & (exactly <= high)))
 
 
 def test_public_pieces_with_few_events_are_joined_and_curves_hold() -> None:

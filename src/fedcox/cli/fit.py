@@ -24,7 +24,7 @@ from fedcox.cli.progress import progress_bar
 if TYPE_CHECKING:
     from fedcox.data.encoding import LoadedCohort
     from fedcox.engines.in_process import InProcess
-    from fedcox.privacy.policy import Policy
+    from fedcox.federation.policy import Policy
     from fedcox.solvers.solver import Watcher
     from fedcox.study.fitted import FittedStudy
     from fedcox.study.study import Study

@@ -34,8 +34,8 @@ from fedcox.errors import (
     StudyError,
 )
 from fedcox.federation.center import Center
+from fedcox.federation.policy import Gate
 from fedcox.files.followed import append_rows
-from fedcox.privacy.gate import Gate
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.shown_text import shown
 from fedcox.study.admission import policy_faults, read_policy
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.federation.masked_center import MaskedCenter
     from fedcox.federation.noised_replies import NoisedReplies
+    from fedcox.federation.policy import Policy
     from fedcox.privacy.budget import Budget
     from fedcox.privacy.identity import Identity, PublicIdentity
-    from fedcox.privacy.policy import Policy
     from fedcox.study.noised_fit import Spending
 
 #: In place of a policy: nothing is refused, as for patients that are no secret.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fedcox.deployment.center_folder import CenterFolder
-    from fedcox.privacy.policy import Policy
+    from fedcox.federation.policy import Policy
     from fedcox.study.noised_fit import Spending
 
 

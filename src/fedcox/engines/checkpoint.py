@@ -216,7 +216,10 @@ def _record(file: Path) -> dict[str, Any] | None:
     stored = file.read_bytes()
     content, seal = stored[:-_SEAL], stored[-_SEAL:]
     # A disk that loses a bit would else give another number that looks right.
-    tree = from_bytes(content) if seal == sha256(content).digest() else None
+    try:
+        tree = from_bytes(content) if seal == sha256(content).digest() else None
+    except MessageError as error:
+        raise _unusable(file) from error
     # Another version of fedcox may sum in another way, and the two would be mixed unseen.
     known = {"version": _VERSION, "fedcox": _own_version()}
     if not isinstance(tree, dict) or any(tree.get(key) != known[key] for key in known):

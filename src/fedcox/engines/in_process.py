@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fedcox.data.encoding import LoadedCohort
     from fedcox.data.schema import CohortSchema
-    from fedcox.privacy.policy import Policy
+    from fedcox.federation.policy import Policy
 
 
 class HasSchema(Protocol):
@@ -95,7 +95,7 @@ class InProcess:
         apart: bool = False,
     ) -> InProcess:
         """Cohorts as they come from tables or files, each under its hospital's policy."""
-        from fedcox.privacy.gate import Gate
+        from fedcox.federation.policy import Gate
 
         gates = {name: Gate(policy) for name, policy in (policies or {}).items()}
         return cls(

@@ -14,8 +14,12 @@ import numpy as np
 
 from fedcox.errors import SecureSumError
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.masked_center import MaskedCenter, MaskedReply, smallest_sum
-from fedcox.federation.masked_numbers import decode
+from fedcox.federation.masked_center import (
+    MaskedCenter,
+    MaskedReply,
+    smallest_sum,
+    total_answer,
+)
 from fedcox.federation.query import (
     AbstractFederation,
     AbstractPrivateQuery,
@@ -158,7 +162,7 @@ class Masked(AbstractFederation):
             )
         self._record(queries, replies)
         parts = np.split(total, np.cumsum(min(lengths))[:-1])
-        return [decode(query, part) for query, part in zip(queries, parts, strict=True)]
+        return [total_answer(query, part) for query, part in zip(queries, parts, strict=True)]
 
     def _record_set_up(self) -> None:
         for name in self.names:

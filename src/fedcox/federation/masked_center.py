@@ -1,4 +1,4 @@
-"""A hospital whose replies leave under masks: nobody sees them but as part of a sum."""
+"""A hospital whose answers leave under masks: nobody sees them but as part of a sum."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedcox.federation.center import Center
-from fedcox.federation.masked_numbers import encode
 from fedcox.federation.query import (
     AbstractAdditiveQuery,
     AbstractMaximumQuery,
     AbstractPrivateQuery,
     AbstractQuery,
 )
+from fedcox.privacy import fixed_point
 from fedcox.privacy.fixed_point import UIntArray
+from fedcox.privacy.limbs import LIMBS, decode_limbs, encode_limbs
+from fedcox.survival.cohort import FloatArray
 
 if TYPE_CHECKING:
     from fedcox.privacy.party import Party
@@ -79,7 +81,7 @@ class MaskedCenter:
                 f"Its noise would be divided by {parts}, and a sum may be over as few as "
                 f"{fewest} centers: then it would not be enough.",
             )
-        return encode(
+        return integers_of(
             query, query.pack(center.answer(query, masked=True, among=among)), len(among)
         )
 
@@ -87,3 +89,26 @@ class MaskedCenter:
 def smallest_sum(center: Center) -> int:
     """The fewest centers among which this one hides, by its own policy."""
     return 3 if center.gate is None else center.gate.policy.centers
+
+
+def integers_of(
+    query: AbstractAdditiveQuery[Any], packed: FloatArray, centers: int
+) -> UIntArray:
+    """A packed reply in fixed point, its numbers that must keep every digit first."""
+    fine = packed.size if query.fine is None else query.fine
+    rest = fixed_point.encode(packed[fine:], query.bits, centers)
+    return np.concatenate([encode_limbs(packed[:fine], centers), rest]) if fine else rest
+
+
+def total_answer(query: AbstractQuery[Any], total: UIntArray) -> Any:
+    """The combined reply that a sum of integers stands for."""
+    if isinstance(query, AbstractMaximumQuery):
+        from fedcox.privacy.secure_maximum import highest
+
+        cell = highest(total)
+        return 0 if cell is None else 1 + cell
+    if not isinstance(query, AbstractAdditiveQuery):
+        raise TypeError(f"Replies to '{query.name}' do not add up.")
+    fine = total.size if query.fine is None else LIMBS * query.fine
+    rest = fixed_point.decode(total[fine:], query.bits)
+    return query.unpack(np.concatenate([decode_limbs(total[:fine]), rest]) if fine else rest)

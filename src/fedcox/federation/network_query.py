@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.query import AbstractAdditiveQuery, Summand
+from fedcox.federation.sums import Shapes
 from fedcox.survival.cohort import FloatArray
 
 
@@ -17,3 +20,11 @@ class AbstractNetworkQuery(AbstractAdditiveQuery[Summand]):
     @property
     def setting(self) -> NetworkSetting:
         return self.agreed
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """One number for each parameter of the network and for each fitted interval."""
+        yield from self.agreed.point_faults(self.theta, self.alpha)
+
+    def shapes(self, columns: int | None) -> Shapes:
+        """An answer has a number for each of the question's parameters."""
+        return {"theta": self.theta.shape, "alpha": self.alpha.shape}

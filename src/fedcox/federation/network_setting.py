@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from fedcox.errors import CohortError
+from fedcox.federation.query import Agreed
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import AbstractArchitecture
 from fedcox.models.network_choices import Precision, SlideWeight
 from fedcox.models.torch_extra import check_torch
+from fedcox.survival.bounds import positive, shaped
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.preparation import PreparedPatients, prepare_placed
 from fedcox.survival.scaling import Scaling
@@ -26,7 +29,7 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkSetting:
+class NetworkSetting(Agreed):
     """Time, link and scale as `timing` says, the network, and how its samples are weighed.
 
     The network sees every column of a table, those that `timing` left out of its scale as
@@ -60,6 +63,15 @@ class NetworkSetting:
     def numbers(self) -> int:
         """How many numbers describe it: the setting, and a few for the network's form."""
         return self.timing.numbers + 8
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """A weight multiplies."""
+        yield from positive("event_weight", self.event_weight)
+
+    def point_faults(self, theta: FloatArray, alpha: FloatArray) -> Iterator[str]:
+        """What does not agree of parameters that a question is asked at."""
+        yield from shaped("theta", theta, (self.parameters,), "one for each weight")
+        yield from shaped("alpha", alpha, (self.intervals,), "one for each fitted interval")
 
     @cached_property
     def parameters(self) -> int:

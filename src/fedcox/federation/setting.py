@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from fedcox.federation.query import Agreed
+from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.preparation import PreparedPatients, prepare_placed
@@ -18,7 +21,7 @@ from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeAtR
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class Setting(Agreed):
     """Grid, link, reading of censored intervals, scale, and which intervals are fitted.
 
     A center gets it once and prepares its patients by it; later questions only refer to it.
@@ -72,6 +75,20 @@ class Setting:
         basis = 0 if self.basis is None else int(self.basis.size)
         parts = self.grid.numbers, int(self.active.size), self.scaling.numbers, basis
         return sum(parts) + self.link.numbers + 1
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """All is about the grid's intervals, the fitted ones, or the columns kept."""
+        edges = self.grid.edges
+        yield from shaped("active", self.active, edges.shape, "one for each interval")
+        basis = self.basis
+        if basis is not None and (basis.ndim != 2 or len(basis) != self.intervals):
+            yield "basis must have a row for each fitted interval"
+
+    def point_faults(self, alpha: FloatArray, beta: FloatArray) -> Iterator[str]:
+        """What does not agree of parameters that a question is asked at."""
+        size = (self.baseline_size,)
+        yield from shaped("alpha", alpha, size, "one for each number of the baseline")
+        yield from shaped("beta", beta, (self.columns,), "one for each column kept")
 
     def prepared(self, cohort: Cohort) -> PreparedPatients:
         """The cohort ready to be summed over, made at the first question and kept."""

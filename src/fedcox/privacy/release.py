@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fedcox.errors import InputError
+from fedcox.survival.bounds import MOST_ROUNDS, between
 
 #: A center's own noise has a standard deviation between 2²⁰ and 2²¹ units of the grid. So
 #: rounding a patient's share to the grid costs next to no extra noise, and discrete noise is
@@ -13,6 +15,9 @@ from fedcox.errors import InputError
 _UNITS = 20
 #: Shares of a study add up to one, up to this.
 SHARES_ROUNDING = 1e-9
+_MOST_CENTERS = 10**6
+#: The grid of noised sums has units between 2⁻⁵⁰⁰ and 2⁵⁰⁰.
+_FARTHEST_BITS = 500
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,14 @@ class GaussianRelease:
             faults += self._of_whole(self.whole)
         if faults:
             raise InputError("Sums cannot be released under this noise.", faults)
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """The units of its grid are numbers that a computer has."""
+        yield from between("releases", self.releases, 1, MOST_ROUNDS)
+        yield from between("fewest_centers", self.fewest_centers, 1, _MOST_CENTERS)
+        unit = self.own_multiplier * self.sensitivity
+        if not 2.0**-_FARTHEST_BITS <= unit <= 2.0**_FARTHEST_BITS:
+            yield "noise multiplier and sensitivity are too small or too large to compute with"
 
     def _of_whole(self, whole: float) -> list[str]:
         if not (math.isfinite(whole) and whole > 0):

@@ -2,64 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedcox.federation.queries import patient_level, words_of_queries
 from fedcox.reports.center_choice import choose_centers
 from fedcox.reports.number_text import DASH, bound_text, bytes_text, count_text
 from fedcox.reports.privacy_ledger import LedgerSummary, Traffic, summarise
 from fedcox.reports.protection import PROTECTIONS, protection_of, weaker_questions
 from fedcox.study.fitted import FittedStudy
 
-# Replies that are not sums over patients must not pass as sums.
-PATIENT_LEVEL: Mapping[str, str] = {
-    "longest follow-up": "not a sum: the time of one patient in each center",
-    "distinct event times": "not a sum: the event times of single patients",
-    "recorded unit": "not a sum: the largest unit of which all times are whole numbers",
-}
-IN_PLAIN_WORDS: Mapping[str, str] = {
-    "covariate sums": "how many values each column has, and their sum",
-    "covariate scatter": "how the columns vary around the joint means, and together",
-    "fractional times": "how many event times are whole numbers of days, weeks, tenths, …",
-    "interval counts": "patients at risk and events in each interval",
-    "gradient": "the slope of the log-likelihood at the current estimate",
-    "diagonal": "slope, and the diagonal of the curvature",
-    "block": "slope, and the curvature without the time-by-covariate part",
-    "hessian": "slope and curvature of the log-likelihood at the current estimate",
-    "information": "the expected curvature, from which standard errors come",
-    "last interval": "how far follow-up reaches, as random marks under masks: only the largest "
-    "reach of all is seen",
-    "noised life table": "how many patients leave in each cell of time, with and without the "
-    "event, with noise",
-    "noised covariate moments": "sums of the covariates and of their squares, with noise",
-    "noised covariate products": "squares and products of the covariates, with noise",
-    "noised event moments": "sums of the covariates of those with the event, with noise",
-    "noised score": "the slope of the log-likelihood, each patient's share bounded, with noise",
-    "noised information": "the curvature of the log-likelihood, each patient's share bounded, "
-    "with noise",
-    "compressed gradient": "the slope in fewer bytes, which saves bytes and hides nothing",
-    "local steps": "where a few steps on the center's own patients lead",
-    "patients and events": "how many patients and how many events",
-    "network gradient": "the slope of the loss in every weight of a network and every interval",
-    "network loss": "how well the network does: one number over patients it is not trained on",
-    "network steps": "where training the network on the center's own patients leads",
-    "clipped network gradient": "the slope in every weight of a network, each patient's share, "
-    "with all slides, cut to a fixed length, with noise",
-    "baseline gradient": "the slope of the log-likelihood in the baseline and in one factor of "
-    "the network's risks",
-    "baseline diagonal": "slope and curvature in the baseline, the network's risks as they are",
-    "baseline hessian": "slope and curvature in the baseline and one factor of the network's "
-    "risks",
-    "baseline information": "the expected curvature in the same",
-    "tile counts": "how many patients with slides, and how many tiles",
-    "tile moments": "how the features of tiles go together: sums of their products over all "
-    "tiles, about no single one",
-    "key set-up": "public keys and sealed shares of secrets, about no patient",
-}
-
-
-#: What part of the patients a question may be put to, as names of questions end.
-_PARTS = (" of cells", " of a batch", " of a sample", " of held-out patients")
+_KEYS = {"key set-up": "public keys and sealed shares of secrets, about no patient"}
 
 
 @dataclass(frozen=True)
@@ -118,17 +71,20 @@ def ledger_table(fitted: FittedStudy) -> LedgerTable | None:
         ),
         total=_question("all questions", summary.total, len(summary.centers)),
         senders=_senders(fitted, summary),
-        patient_level=any(query in PATIENT_LEVEL for query in summary.queries),
+        patient_level=any(query in patient_level() for query in summary.queries),
         weaker=weaker_questions(summary, protection_of(fitted)),
         any_epsilon=summary.total.epsilon is not None,
     )
 
 
 def _question(query: str, traffic: Traffic, centers: int) -> QuestionRow:
+    words = {**words_of_queries(), **_KEYS}.get(query, "")
+    # Replies that are not sums over patients must not pass as sums.
+    single = query in patient_level()
     return QuestionRow(
         query=query,
-        words=IN_PLAIN_WORDS.get(without_part(query), ""),
-        remark=PATIENT_LEVEL.get(query, ""),
+        words="" if single else words,
+        remark=f"not a sum: {words}" if single else "",
         times=count_text(round(traffic.times / centers, 1)),
         numbers_up=count_text(traffic.numbers_up),
         bytes_up=bytes_text(traffic.bytes_up),
@@ -136,13 +92,6 @@ def _question(query: str, traffic: Traffic, centers: int) -> QuestionRow:
         protection=_protection_text(traffic),
         epsilon=_epsilon_text(traffic),
     )
-
-
-def without_part(query: str) -> str:
-    """The question without the part of the patients that it was put to."""
-    for part in _PARTS:
-        query = query.removesuffix(part)
-    return query
 
 
 def _protection_text(traffic: Traffic) -> str:

@@ -11,8 +11,8 @@ from fedcox.engines.in_process import InProcess
 from fedcox.errors import BudgetError, RefusedError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.policy import Policy
 from fedcox.privacy.budget import Budget
-from fedcox.privacy.policy import Policy
 from fedcox.study.asked import asked_by
 from fedcox.study.noised_fit import spending
 from fedcox.study.study import Study

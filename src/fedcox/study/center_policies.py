@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from fedcox.errors import InputError
-from fedcox.privacy.policy import Policy
+from fedcox.federation.policy import Policy
 
 
 def policies_by_center(

@@ -11,11 +11,13 @@ What becomes of a row does not depend, to the last bit, on the other rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.time_grid import TimeAtRisk
@@ -57,6 +59,17 @@ class ScoreMetric:
     def numbers(self) -> int:
         """How many numbers describe it to a center."""
         return int(self.events.size + self.means.size + self.whitening.size)
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Events and means of each piece, and a square of the columns kept."""
+        pieces, kept = self.events.shape, self.whitening.shape[:1]
+        if not (len(pieces) == len(kept) == 1 and pieces[0]):
+            yield "events must be a list of numbers, and whitening a square"
+            return
+        yield from shaped("means", self.means, pieces + kept, "one row for each piece")
+        yield from shaped("whitening", self.whitening, 2 * kept, "a square of columns kept")
+        if not (self.events > 0).all():
+            yield "events must be above zero"
 
     @property
     def whitened_means(self) -> FloatArray:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from fedcox.survival.bounds import increase, shaped
 from fedcox.survival.cohort import FloatArray, IntArray
 
 #: Numbers scaled at a time: they stay in the cache between subtraction and product.
@@ -34,6 +36,24 @@ class Scaling:
     def none(cls, columns: int) -> Scaling:
         """The covariates as they are."""
         return cls(np.arange(columns), np.zeros(columns), np.ones(columns))
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Every column once and in order: where all are kept, none is looked for by its place.
+
+        `columns` is how many there are, None where that is not known.
+        """
+        keep = self.keep
+        if keep.ndim != 1:
+            yield "keep must be a list of columns"
+            return
+        yield from shaped("mean", self.mean, keep.shape, "one for each column kept")
+        yield from shaped("spread", self.spread, keep.shape, "one for each column kept")
+        if not increase(keep) or (keep < 0).any():
+            yield "keep must name columns in their order, each once"
+        elif columns is not None and keep.size and keep[-1] >= columns:
+            yield f"keep names column {keep[-1] + 1}, and patients have {columns}"
+        if not (self.spread > 0).all():
+            yield "spread must be above zero"
 
     def apply(self, covariates: FloatArray, out: FloatArray, *, complete: bool = False) -> None:
         """Write the scaled columns of some patients into `out` (patients, kept columns).

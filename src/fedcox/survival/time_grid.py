@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import StudyError
+from fedcox.survival.bounds import between, increase, not_negative, positive, shaped
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.threads import in_order, parts
 
@@ -29,6 +30,8 @@ STEPS = 8
 ROUNDING = 1e-6
 #: A width in the wrong unit asks for more; there is no study with so many.
 MOST_INTERVALS = 10_000
+#: Intervals before some were joined, and pieces with all that ties are spread over.
+_MOST_UNITS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +166,13 @@ class Pieces:
         """How many numbers describe these pieces to a center."""
         ties = 0 if self.ties is None else int(self.ties.size)
         return int(self.bounds.size) + 1 + ties
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Bounds are looked at when the pieces are made; what is left is that they are few."""
+        yield from between("pieces", self.intervals, 1, _MOST_UNITS)
+        if self.unit is not None:
+            yield from positive("unit", self.unit)
+        yield from not_negative("ties", self.ties)
 
     def joined(self, kept: IntArray) -> Pieces:
         """The pieces between those bounds that are `kept`, by their places."""
@@ -315,6 +325,28 @@ class TimeGrid:
     @property
     def horizon(self) -> float:
         return float(self.edges[-1])
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Patients are placed by width, and groups judged by edges: these must be the same."""
+        if self.width is None:
+            if self.ends is not None:
+                yield "ends count intervals of one width, and there is no width"
+            return
+        ends = np.arange(1, self.intervals + 1) if self.ends is None else self.ends
+        yield from shaped("ends", ends, self.edges.shape, "one for each edge")
+        if ends.shape != self.edges.shape:
+            return
+        if not (ends[0] >= 1 and ends[-1] <= _MOST_UNITS and increase(ends)):
+            yield f"ends must increase, from above zero to {_MOST_UNITS:,}"
+        elif not (self.width > 0 and self._closed_by(ends, self.width)):
+            yield "the edges are not those of intervals of this width"
+
+    def _closed_by(self, ends: IntArray, width: float) -> bool:
+        """Whether edges close these intervals; the last may end early, at the horizon."""
+        with np.errstate(over="ignore"):
+            closing = width * ends.astype(np.float64)
+            last_closes = ended_units(self.edges[-1], width) == ends[-1]
+        return bool(last_closes) and np.array_equal(closing[:-1], self.edges[:-1])
 
     @property
     def numbers(self) -> int:

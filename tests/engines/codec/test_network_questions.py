@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from torch import nn
 
-from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.questions import (
     decode_questions,
     encode_questions,
@@ -24,6 +23,7 @@ from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.network_gradient import NetworkGradientAt
 from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.queries.network_steps import NetworkSteps, NetworkTraining
+from fedcox.federation.query import Shared
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer, TileScorerWithTable
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_averaging import NetworkAveraging

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.questions import decode_questions
 from fedcox.engines.codec.tree import Tree, from_bytes
 from fedcox.engines.nvflare.messages import (
@@ -40,8 +39,8 @@ from fedcox.errors import (
     RefusedError,
     SecureSumError,
 )
-from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
-from fedcox.privacy.policy import Policy
+from fedcox.federation.policy import Policy
+from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery, Shared
 
 if TYPE_CHECKING:
     from fedcox.federation.center import Center

@@ -7,12 +7,15 @@ are those of `survival/bounded_shares.py`, cut at that length whatever the quest
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
+from fedcox.federation.sums import Shapes, triangle
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.bounded_shares import (
     ScoreMetric,
@@ -22,6 +25,7 @@ from fedcox.survival.bounded_shares import (
     product_rows,
     score_rows,
 )
+from fedcox.survival.bounds import positive, shaped
 from fedcox.survival.clipping import shortened
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
@@ -35,12 +39,25 @@ _RELEASE = 6  # numbers that describe a release
 class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
     """A vector to which each patient adds a bounded row."""
 
+    by_default = True
+
     release: GaussianRelease
 
     @property
     @abstractmethod
     def size(self) -> int:
         """How many numbers the sum has."""
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return {"": (self.size,)}
+
+    # A vector already: whoever follows a round of a private fit need not read how others are.
+
+    def pack(self, answer: FloatArray) -> FloatArray:
+        return answer
+
+    def unpack(self, vector: FloatArray) -> FloatArray:
+        return vector
 
     @abstractmethod
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
@@ -62,12 +79,6 @@ class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
         # On the grid sums are exact, in whichever order.
         return sum(in_order(total, parts(patients.size, self.size)), np.zeros(self.size))
 
-    def pack(self, answer: FloatArray) -> FloatArray:
-        return answer
-
-    def unpack(self, vector: FloatArray) -> FloatArray:
-        return vector
-
 
 @dataclass(frozen=True, eq=False)
 class NoisedLifeTable(AbstractBoundedSum):
@@ -76,12 +87,13 @@ class NoisedLifeTable(AbstractBoundedSum):
     Two rows, one after the other, as in `TimeAtRisk.leavers`: who comes to no cell first.
     """
 
+    words: ClassVar = {
+        "noised life table": "how many patients leave in each cell of time, with and "
+        "without the event, with noise"
+    }
+
     cells: Pieces
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised life table"
 
     @property
     def numbers(self) -> int:
@@ -111,13 +123,13 @@ class NoisedLifeTable(AbstractBoundedSum):
 class NoisedMoments(AbstractBoundedSum):
     """Sums of the covariates on a public scale, and of the squares of the numbers."""
 
+    words: ClassVar = {
+        "noised covariate moments": "sums of the covariates and of their squares, with noise"
+    }
+
     scaling: Scaling
     are_numbers: BoolArray
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised covariate moments"
 
     @property
     def numbers(self) -> int:
@@ -127,6 +139,11 @@ class NoisedMoments(AbstractBoundedSum):
     def size(self) -> int:
         return int(self.are_numbers.size + np.count_nonzero(self.are_numbers))
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Every column kept is a number or a level."""
+        kept = self.scaling.keep.shape
+        yield from shaped("are_numbers", self.are_numbers, kept, "one for each column kept")
+
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         return moment_rows(_scaled(self.scaling, cohort, patients), self.are_numbers)
 
@@ -135,13 +152,13 @@ class NoisedMoments(AbstractBoundedSum):
 class NoisedProducts(AbstractBoundedSum):
     """Squares and products of the covariates, as scaled."""
 
+    words: ClassVar = {
+        "noised covariate products": "squares and products of the covariates, with noise"
+    }
+
     scaling: Scaling
     cap: float
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised covariate products"
 
     @property
     def numbers(self) -> int:
@@ -149,7 +166,10 @@ class NoisedProducts(AbstractBoundedSum):
 
     @property
     def size(self) -> int:
-        return _triangle(int(self.scaling.keep.size) + 1)
+        return triangle(int(self.scaling.keep.size) + 1)
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from positive("cap", self.cap)
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         return product_rows(_scaled(self.scaling, cohort, patients), self.cap)
@@ -159,13 +179,13 @@ class NoisedProducts(AbstractBoundedSum):
 class NoisedEventMoments(AbstractBoundedSum):
     """The covariates of those who have the event, by the piece in which they have it."""
 
+    words: ClassVar = {
+        "noised event moments": "sums of the covariates of those with the event, with noise"
+    }
+
     agreed: Setting
     cap: float
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised event moments"
 
     @property
     def setting(self) -> Setting:
@@ -178,6 +198,9 @@ class NoisedEventMoments(AbstractBoundedSum):
     @property
     def size(self) -> int:
         return self.agreed.intervals * self.agreed.columns
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from positive("cap", self.cap)
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         scaled = _scaled(self.agreed.scaling, cohort, patients)
@@ -209,6 +232,13 @@ class AbstractSumAt(AbstractBoundedSum):
     def numbers(self) -> int:
         return self.alpha.size + self.beta.size + self.metric.numbers + 2 + _RELEASE
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """The point and the metric are of one setting; the reach bounds."""
+        yield from self.agreed.point_faults(self.alpha, self.beta)
+        shape = self.alpha.shape + self.beta.shape
+        yield from shaped("means", self.metric.means, shape, "one row for each piece")
+        yield from positive("reach", self.reach)
+
     def _placed(self, cohort: Cohort, patients: IntArray) -> tuple[FloatArray, TimeAtRisk]:
         scaled = _scaled(self.agreed.scaling, cohort, patients)
         return scaled, self.agreed.placed(cohort).rows(patients)
@@ -218,16 +248,17 @@ class AbstractSumAt(AbstractBoundedSum):
 class NoisedScoreAt(AbstractSumAt):
     """The slope of the log-likelihood, and what its rules leave out."""
 
+    words: ClassVar = {
+        "noised score": "the slope of the log-likelihood, each patient's share bounded, "
+        "with noise"
+    }
+
     agreed: Setting
     alpha: FloatArray
     beta: FloatArray
     metric: ScoreMetric
     reach: float
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised score"
 
     @property
     def size(self) -> int:
@@ -242,6 +273,11 @@ class NoisedScoreAt(AbstractSumAt):
 class NoisedInformationAt(AbstractSumAt):
     """The information on the coefficients, and on them and the baseline together."""
 
+    words: ClassVar = {
+        "noised information": "the curvature of the log-likelihood, each patient's share "
+        "bounded, with noise"
+    }
+
     agreed: Setting
     alpha: FloatArray
     beta: FloatArray
@@ -251,13 +287,13 @@ class NoisedInformationAt(AbstractSumAt):
     release: GaussianRelease
 
     @property
-    def name(self) -> str:
-        return "noised information"
-
-    @property
     def size(self) -> int:
         columns = self.agreed.columns
-        return _triangle(columns) + self.agreed.intervals * columns
+        return triangle(columns) + self.agreed.intervals * columns
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from super().faults(columns)
+        yield from positive("cap", self.cap)
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         placed = self._placed(cohort, patients)
@@ -269,8 +305,3 @@ def _scaled(scaling: Scaling, cohort: Cohort, patients: IntArray) -> FloatArray:
     scaled = np.empty((patients.size, scaling.keep.size))
     scaling.apply(cohort.covariates[patients], out=scaled, complete=cohort.complete)
     return scaled
-
-
-def _triangle(size: int) -> int:
-    """Entries of a symmetric matrix on and above the diagonal."""
-    return size * (size + 1) // 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from fedcox.errors import CohortError, InputError
 from fedcox.federation.network_query import AbstractNetworkQuery
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.query import AbstractPrivateQuery
+from fedcox.federation.sums import FieldSum
 from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.clipping import on_grid, shortened
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
@@ -21,14 +23,11 @@ _ROWS, _FEW_NUMBERS = 32, 2**17
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedNetworkSum:
+class ClippedNetworkSum(FieldSum):
     """Patients' shares, added up."""
 
     theta: FloatArray  # (parameters of the network,)
     alpha: FloatArray  # (intervals,)
-
-    def __add__(self, other: ClippedNetworkSum) -> ClippedNetworkSum:
-        return ClippedNetworkSum(self.theta + other.theta, self.alpha + other.alpha)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +40,13 @@ class ClippedNetworkGradientAt(
     it is too long. The center draws the patients in secret, by the release's sampling rate, and
     adds the noise itself.
     """
+
+    words: ClassVar = {
+        "clipped network gradient": "the slope in every weight of a network, each patient's "
+        "share, with all slides, cut to a fixed length, with noise"
+    }
+    parts = ("a sample",)
+    by_default = True
 
     agreed: NetworkSetting
     theta: FloatArray
@@ -110,12 +116,3 @@ class ClippedNetworkGradientAt(
                 f"There are ranges of {scaled} columns, and patients have {cohort.columns}.",
                 ["Give the public range of every column, low and high."],
             )
-
-    def numbers_in(self, answer: ClippedNetworkSum) -> int:
-        return answer.theta.size + answer.alpha.size
-
-    def pack(self, answer: ClippedNetworkSum) -> FloatArray:
-        return np.concatenate([answer.theta, answer.alpha])
-
-    def unpack(self, vector: FloatArray) -> ClippedNetworkSum:
-        return ClippedNetworkSum(vector[: self.theta.size], vector[self.theta.size :])

@@ -7,19 +7,32 @@ not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fedcox.federation.query import AbstractAdditiveQuery
+from fedcox.federation.query import AbstractAdditiveQuery, Agreed
 from fedcox.federation.setting import Setting
+from fedcox.federation.sums import FieldSum, Shapes
+from fedcox.survival.bounds import (
+    MOST_DRAWN,
+    MOST_ROUNDS,
+    MOST_STEPS,
+    between,
+    not_negative,
+    patients_counted,
+    positive,
+    shaped,
+)
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import DESCENTS, DescentName
 
 
 @dataclass(frozen=True, eq=False)
-class LocalEnds:
+class LocalEnds(FieldSum):
     """Where centers ended, each times its patients; the mean is taken by the coordinator.
 
     `loss` is summed over their patients, at the parameters they started from.
@@ -30,17 +43,12 @@ class LocalEnds:
     alpha: FloatArray  # (intervals,)
     beta: FloatArray  # (columns,)
 
-    def __add__(self, other: LocalEnds) -> LocalEnds:
-        return LocalEnds(
-            self.patients + other.patients,
-            self.loss + other.loss,
-            self.alpha + other.alpha,
-            self.beta + other.beta,
-        )
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from patients_counted(self.patients)
 
 
 @dataclass(frozen=True, eq=False)
-class LocalTraining:
+class LocalTraining(Agreed):
     """How centers train between two rounds; every center gets it once.
 
     `ridge` is the penalty per patient of the study, (columns,). `scale` says how far a unit of
@@ -68,6 +76,16 @@ class LocalTraining:
         setting = 0 if self.setting_sent else self.setting.numbers
         return setting + self.ridge.size + self.scale.size + 4
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Penalties by column and steps by parameter, in numbers that end some day."""
+        intervals, kept = self.setting.baseline_size, self.setting.columns
+        yield from shaped("ridge", self.ridge, (kept,), "one for each column kept")
+        yield from not_negative("ridge", self.ridge)
+        yield from shaped("scale", self.scale, (intervals + kept,), "one for each parameter")
+        yield from between("steps", self.steps, 1, MOST_STEPS)
+        yield from between("cells", self.cells, 1, MOST_DRAWN)
+        yield from not_negative("seed", self.seed)
+
 
 @dataclass(frozen=True, eq=False)
 class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
@@ -77,15 +95,13 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
     join centers to answer this.
     """
 
+    words: ClassVar = {"local steps": "where a few steps on the center's own patients lead"}
+
     training: LocalTraining
     alpha: FloatArray
     beta: FloatArray
     learning_rate: float
     round: int
-
-    @property
-    def name(self) -> str:
-        return "local steps"
 
     @property
     def numbers(self) -> int:
@@ -98,6 +114,15 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
     @property
     def point(self) -> tuple[FloatArray, FloatArray]:
         return self.alpha, self.beta
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """The point is one of the setting's that centers train on."""
+        yield from self.training.setting.point_faults(self.alpha, self.beta)
+        yield from positive("learning_rate", self.learning_rate)
+        yield from between("round", self.round, 0, MOST_ROUNDS)
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return {"alpha": self.alpha.shape, "beta": self.beta.shape}
 
     def answer(self, cohort: Cohort) -> LocalEnds:
         training, intervals, patients = self.training, self.alpha.size, cohort.patients
@@ -117,13 +142,6 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
             descent.step(point, gradient, self.learning_rate)
         point *= patients
         return LocalEnds(patients, loss, point[:intervals], point[intervals:])
-
-    def pack(self, answer: LocalEnds) -> FloatArray:
-        return np.concatenate([[answer.patients], [answer.loss], answer.alpha, answer.beta])
-
-    def unpack(self, vector: FloatArray) -> LocalEnds:
-        ends = 2 + self.alpha.size
-        return LocalEnds(round(vector[0]), float(vector[1]), vector[2:ends], vector[ends:])
 
 
 class _Gradients:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +19,12 @@ from fedcox.survival.cohort import Cohort, FloatArray
 @dataclass(frozen=True, eq=False)
 class NetworkGradientAt(AbstractNetworkQuery[NetworkSum], AbstractSumQuery[NetworkSum]):
     """Sums over a center's patients, or over its share of a batch."""
+
+    words: ClassVar = {
+        "network gradient": "the slope of the loss in every weight of a network and every "
+        "interval"
+    }
+    parts = EpochBatch.name, EpochCells.name
 
     agreed: NetworkSetting
     theta: FloatArray
@@ -39,6 +47,13 @@ class NetworkGradientAt(AbstractNetworkQuery[NetworkSum], AbstractSumQuery[Netwo
     #: Losses are compared with each other, to their last digits.
     fine = 1
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """The point is one of the setting's, and so is a batch of cells."""
+        yield from super().faults(columns)
+        batch = self.batch
+        if isinstance(batch, EpochCells) and batch.intervals != self.agreed.intervals:
+            yield "the batch's intervals must be those that are fitted"
+
     def answer(self, cohort: Cohort) -> NetworkSum:
         agreed, rows = self.agreed, None
         if isinstance(self.batch, EpochCells):
@@ -57,13 +72,3 @@ class NetworkGradientAt(AbstractNetworkQuery[NetworkSum], AbstractSumQuery[Netwo
     def _nothing(self) -> NetworkSum:
         """The reply of a center that has nobody in the batch: no network is run for it."""
         return NetworkSum(0.0, np.zeros(self.theta.size), np.zeros(self.alpha.size))
-
-    def numbers_in(self, answer: NetworkSum) -> int:
-        return 1 + answer.theta.size + answer.alpha.size
-
-    def pack(self, answer: NetworkSum) -> FloatArray:
-        return np.concatenate([[answer.loss], answer.theta, answer.alpha])
-
-    def unpack(self, vector: FloatArray) -> NetworkSum:
-        ends = 1 + self.theta.size
-        return NetworkSum(float(vector[0]), vector[1:ends], vector[ends:])

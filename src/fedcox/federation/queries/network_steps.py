@@ -8,19 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fedcox.federation.batch import HeldOut
 from fedcox.federation.network_setting import NetworkSetting
-from fedcox.federation.query import AbstractAdditiveQuery
+from fedcox.federation.query import AbstractAdditiveQuery, Agreed
 from fedcox.federation.setting import Setting
+from fedcox.federation.sums import FieldSum, Shapes
+from fedcox.survival.bounds import (
+    MOST_ORDERED,
+    MOST_ROUNDS,
+    MOST_STEPS,
+    between,
+    not_negative,
+    patients_counted,
+    positive,
+)
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.descent import DESCENTS, DescentName
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkEnds:
+class NetworkEnds(FieldSum):
     """Where centers ended, each times its patients; the mean is taken by the coordinator.
 
     `loss` is summed over their patients, each as the first pass over them came to it.
@@ -31,17 +42,12 @@ class NetworkEnds:
     theta: FloatArray  # (parameters of the network,)
     alpha: FloatArray  # (intervals,)
 
-    def __add__(self, other: NetworkEnds) -> NetworkEnds:
-        return NetworkEnds(
-            self.patients + other.patients,
-            self.loss + other.loss,
-            self.theta + other.theta,
-            self.alpha + other.alpha,
-        )
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from patients_counted(self.patients)
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkTraining:
+class NetworkTraining(Agreed):
     """How centers train between two rounds; every center gets it once.
 
     A step looks at `batch_size` of the center's own patients, drawn by `seed`, each once in an
@@ -64,6 +70,12 @@ class NetworkTraining:
         """How many numbers describe it."""
         return self.setting.numbers + 7
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Epochs that end some day."""
+        yield from between("epochs", self.epochs, 1, MOST_STEPS)
+        yield from between("batch_size", self.batch_size, 1, MOST_ORDERED)
+        yield from not_negative("seed", self.seed)
+
 
 @dataclass(frozen=True, eq=False)
 class NetworkSteps(AbstractAdditiveQuery[NetworkEnds]):
@@ -73,15 +85,15 @@ class NetworkSteps(AbstractAdditiveQuery[NetworkEnds]):
     join centers to answer this.
     """
 
+    words: ClassVar = {
+        "network steps": "where training the network on the center's own patients leads"
+    }
+
     training: NetworkTraining
     theta: FloatArray
     alpha: FloatArray
     learning_rate: float
     round: int
-
-    @property
-    def name(self) -> str:
-        return "network steps"
 
     @property
     def numbers(self) -> int:
@@ -94,6 +106,15 @@ class NetworkSteps(AbstractAdditiveQuery[NetworkEnds]):
     @property
     def batched(self) -> bool:
         return self.training.left_out is not None
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """The point is one of the setting's that centers train on."""
+        yield from self.training.setting.point_faults(self.theta, self.alpha)
+        yield from positive("learning_rate", self.learning_rate)
+        yield from between("round", self.round, 0, MOST_ROUNDS)
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return {"theta": self.theta.shape, "alpha": self.alpha.shape}
 
     def answer(self, cohort: Cohort) -> NetworkEnds:
         training, setting = self.training, self.training.setting
@@ -124,17 +145,6 @@ class NetworkSteps(AbstractAdditiveQuery[NetworkEnds]):
             order = rows if size >= rows.size else rng.permutation(rows)
             for start in range(0, rows.size, size):
                 yield epoch, order[start : start + size]
-
-    def numbers_in(self, answer: NetworkEnds) -> int:
-        return 2 + answer.theta.size + answer.alpha.size
-
-    def pack(self, answer: NetworkEnds) -> FloatArray:
-        counted = [answer.patients, answer.loss]
-        return np.concatenate([counted, answer.theta, answer.alpha])
-
-    def unpack(self, vector: FloatArray) -> NetworkEnds:
-        ends = 2 + self.theta.size
-        return NetworkEnds(round(vector[0]), float(vector[1]), vector[2:ends], vector[ends:])
 
 
 def _rows(training: NetworkTraining, cohort: Cohort) -> IntArray:

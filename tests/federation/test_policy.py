@@ -7,22 +7,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedcox.errors import PolicyError
-from fedcox.federation import queries
-from fedcox.federation.queries.risk_set_sums import (
-    EventSumsAt,
-    RiskSetSetting,
-    RiskSetSumsAt,
-)
-from fedcox.privacy.policy import BY_NAME_ONLY, QUESTIONS, USUAL_DELTA, Policy
-from fedcox.survival.derivatives import Detail
-from fedcox.survival.scaling import Scaling
+from fedcox.federation.policy import USUAL_DELTA, Policy
+from fedcox.federation.queries import answered_by_default
 from tests.docs.pages import ROOT
 
 names = st.just("all") | st.lists(st.text(min_size=1, max_size=20), max_size=4)
@@ -36,25 +28,10 @@ def faults(text: str) -> tuple[str, ...]:
 
 def test_the_defaults_are_those_argued_for() -> None:
     policy = Policy()
-    assert (policy.columns, policy.questions) == ("all", QUESTIONS)
+    assert (policy.columns, policy.questions) == ("all", answered_by_default())
     assert not policy.exact_sums
     assert (policy.epsilon, policy.delta) == (None, None)
     assert (policy.centers, policy.rounds) == (3, 200)
-
-
-def test_the_questions_answered_by_default_are_there_and_none_is_for_experiments() -> None:
-    folder = Path(queries.__file__).parent
-    sources = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.py"))
-    for name in QUESTIONS:
-        plain = name.removesuffix(" of a batch").removesuffix(" of a sample")
-        assert plain in [detail.value for detail in Detail] or f'"{plain}' in sources, name
-    nothing, scaling = np.empty(0), Scaling.none(1)
-    experiments = [EventSumsAt(nothing, nothing).name]
-    for detail in Detail:
-        setting = RiskSetSetting(scaling, nothing)
-        experiments.append(RiskSetSumsAt(setting, nothing, detail).name)
-    named = {*experiments, *BY_NAME_ONLY, "local steps", "distinct event times"}
-    assert not named & set(QUESTIONS)
 
 
 def test_the_page_about_policies_names_every_key() -> None:
@@ -187,7 +164,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_nothing_is_refused_of_a_study_that_meets_the_policy() -> None:
     assert not Policy().faults(
         columns=["age", "sex"],
-        questions=QUESTIONS,
+        questions=answered_by_default(),
         noised=True,
         rounds=200,
         centers=3,

@@ -7,53 +7,19 @@ import json
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from threading import RLock
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from fedcox.errors import PolicyError
+from fedcox.errors import PolicyError, RefusedError
+from fedcox.federation.queries import answered_by_default, answered_if_named
 from fedcox.files.reading import parse_toml, read_toml
 
-#: Questions that a fit asks, with noise or without, and the training of a network under noise.
-QUESTIONS = (
-    "patients and events",
-    "covariate sums",
-    "covariate scatter",
-    "longest follow-up",
-    "last interval",
-    "interval counts",
-    "fractional times",
-    "gradient",
-    "diagonal",
-    "block",
-    "hessian",
-    "information",
-    "compressed gradient",
-    "noised life table",
-    "noised covariate moments",
-    "noised covariate products",
-    "noised event moments",
-    "noised score",
-    "noised information",
-    "clipped network gradient",
-    "clipped network gradient of a sample",
-)
-#: What a hospital must name to have it asked, exact sums or not: each reply has as many numbers
-#: as a network or its features, hundreds for every patient, or is one center's own model.
-BY_NAME_ONLY = (
-    "network gradient",
-    "network gradient of a batch",
-    "network gradient of a batch of cells",
-    "network loss of held-out patients",
-    "network steps",
-    "baseline diagonal",
-    "baseline hessian",
-    "baseline gradient",
-    "baseline information",
-    "tile counts",
-    "tile moments",
-)
+if TYPE_CHECKING:
+    from fedcox.privacy.study_memory import StudyMemory
+
 #: Without a delta an epsilon is no limit: this one stands beside an epsilon given alone.
 USUAL_DELTA = 1e-3
 #: What stood in tables before, and where it is now.
@@ -134,10 +100,11 @@ class Policy(BaseModel):
         default="all", description='columns of the file that a study may use, or "all"'
     )
     questions: Names = Field(
-        default=QUESTIONS,
+        default=answered_by_default(),
         description='questions that are answered, by their name in the ledger, or "all"; '
-        "networks without noise and features of slides are asked about where these are added: "
-        f"{', '.join(BY_NAME_ONLY)}",
+        "networks without noise, features of slides and times of single patients are asked "
+        f"about where these are added: {', '.join(answered_if_named())}; and some of the "
+        'patients by names such as "gradient of a batch"',
     )
     exact_sums: Truth = Field(
         default=False,
@@ -205,7 +172,7 @@ class Policy(BaseModel):
         `centers` are those of a secure sum, None where there is none; `epsilon` and `delta`
         are what the study spends.
         """
-        found = []
+        faults = []
         for key, names, verb in (
             ("columns", columns, "be used; leave out of the study"),
             ("questions", questions, "be asked here"),
@@ -213,11 +180,11 @@ class Policy(BaseModel):
             allowed = getattr(self, key)
             refused = [f"'{name}'" for name in names if name not in allowed]
             if refused and allowed != "all":
-                found.append(f"{key}: {', '.join(refused)} may not {verb}.")
+                faults.append(f"{key}: {', '.join(refused)} may not {verb}.")
         if not (noised or self.exact_sums):
-            found.append(_EXACT)
+            faults.append(_EXACT)
         if centers is not None and centers < self.centers:
-            found.append(
+            faults.append(
                 f"centers: found {centers} in a secure sum; at least {self.centers} are needed."
             )
         for key, asked, words in (
@@ -227,8 +194,8 @@ class Policy(BaseModel):
         ):
             most = getattr(self, key)
             if most is not None and asked > most:
-                found.append(f"{key}: the study asks for {asked:g}; at most {most:g} {words}.")
-        return found
+                faults.append(f"{key}: the study asks for {asked:g}; at most {most:g} {words}.")
+        return faults
 
     def to_toml(self) -> str:
         """The policy as the text of a policy file, every key with what it means."""
@@ -282,3 +249,33 @@ def _value(value: Any) -> str:
 
 def _comment(text: str) -> str:
     return "\n".join(f"# {line}" for line in textwrap.wrap(text, _WIDTH - 2))
+
+
+class Gate:
+    """Stands between one study and one hospital's patients, from its first question on.
+
+    It counts what it lets through. Nothing sets the count back; a new study has a new gate,
+    which the hospital makes and not the coordinator. With a `memory` a restart does not set it
+    back either.
+    """
+
+    def __init__(self, policy: Policy, memory: StudyMemory | None = None) -> None:
+        self.policy = policy
+        self._memory = memory
+        self._answered = 0 if memory is None else memory.now.answered
+        self._lock = RLock()  # two questions at once must not both be the last one
+
+    def admit(self, question: str, *, noised: bool) -> None:
+        """Count the question as answered, or raise every rule that it breaks."""
+        with self._lock:
+            faults = self.policy.faults(
+                questions=[question], noised=noised, rounds=self._answered + 1
+            )
+            if faults:
+                raise RefusedError(
+                    f"The hospital's policy refuses the question '{question}'.", faults
+                )
+            # On the disk first, where there is a memory: then the reply may leave.
+            if self._memory is not None:
+                self._memory.keep(answered=self._answered + 1)
+            self._answered += 1
