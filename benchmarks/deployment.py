@@ -34,12 +34,10 @@ from fedcox.data.cohort_file import read_cohort
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.deployment import client, jobs, processes, server
 from fedcox.deployment.approval import Approvals
-from fedcox.deployment.center_folder import CenterFolder, join
+from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings, join
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
-from fedcox.deployment.participants import Participants
-from fedcox.deployment.run_folder import RunFolder
-from fedcox.deployment.run_start import begin, ended
+from fedcox.deployment.kit import Participants
+from fedcox.deployment.runs import RunFolder, begin, ended
 from fedcox.engines.in_process import InProcess
 from fedcox.files.followed import FollowedFile
 from fedcox.reports.run_folder import read_run

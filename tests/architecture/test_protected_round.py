@@ -15,8 +15,7 @@ import fedcox
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.federation.queries.bounded_sums import NoisedScoreAt
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import Policy
+from fedcox.privacy.policy import Gate, Policy
 from fedcox.study.noised_fit import fit_noised, noised
 from fedcox.study.study import Study
 
@@ -81,4 +80,9 @@ def test_a_round_under_masks_noise_and_policies_passes_few_functions() -> None:
     counts = [len(seen) for seen in rounds]
     assert max(counts) < LIMIT, counts
     names = {name for _, name in rounds[-1]}
-    assert {"Policy.faults", "NoisedReplies.vector", "Party.masked", "_unmasked"} <= names
+    assert {
+        "Policy.faults",
+        "NoisedReplies.vector",
+        "SecureSumCenter.masked",
+        "_unmasked",
+    } <= names

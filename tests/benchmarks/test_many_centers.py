@@ -19,7 +19,7 @@ from benchmarks.many_centers import (
     measure,
     read_costs,
 )
-from fedcox.engines import wards
+from fedcox.engines import in_process as wards
 
 ROOT = Path(__file__).parents[2]
 STORED = ROOT / "benchmarks" / "results" / "many_centers.jsonl"

@@ -16,14 +16,11 @@ import pytest
 
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.deployment import client, jobs, processes, server
-from fedcox.deployment.approval import Approvals
-from fedcox.deployment.center_folder import CenterFolder, join
+from fedcox.deployment.approval import Approvals, study_code
+from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings, join
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
-from fedcox.deployment.participants import Participants
-from fedcox.deployment.run_folder import RunFolder
-from fedcox.deployment.run_start import begin
-from fedcox.deployment.study_code import study_code
+from fedcox.deployment.kit import Participants
+from fedcox.deployment.runs import RunFolder, begin
 from fedcox.privacy.identity import Identity
 from fedcox.study.simulation import clinical_study, write_simulation
 from fedcox.study.study import Study

@@ -15,16 +15,15 @@ import pytest
 
 from fedcox.deployment.approval import Request
 from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.conduct import conduct
-from fedcox.deployment.invitation import identities
-from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.runs import RunFolder
+from fedcox.deployment.study_run import conduct, identities
 from fedcox.deployment.study_words import request_lines
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
-from fedcox.engines.nvflare.line import Heard, Silence
+from fedcox.engines.nvflare.center_end import Invitation, NotNowError
+from fedcox.engines.nvflare.coordinator_end import CoordinatorEnd
 from fedcox.engines.nvflare.messages import Refusal
-from fedcox.engines.nvflare.site import Invitation, NotNowError
-from fedcox.engines.nvflare.switchboard import Switchboard
+from fedcox.engines.nvflare.transport import Heard, Silence
 from fedcox.errors import InputError
 from fedcox.privacy.budget import Budget
 from fedcox.privacy.identity import Identity
@@ -247,7 +246,7 @@ def test_the_order_of_columns_does_not_matter(hospitals: Hospitals) -> None:
 
 def test_another_version_is_told(hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch) -> None:
     approved(hospitals)
-    monkeypatch.setattr("fedcox.deployment.invitation.version", lambda name: "0.0.1")
+    monkeypatch.setattr("fedcox.deployment.study_run.version", lambda name: "0.0.1")
     with pytest.raises(InputError) as caught:
         result(conducted(hospitals))
     assert caught.value.faults == tuple(
@@ -786,8 +785,8 @@ def test_hospitals_refuse_a_sum_without_one_of_those_who_were_approved(
     approved(hospitals, text)
     line = Dropped(hospitals.line(), "Delft", calls)
     monkeypatch.setattr(
-        "fedcox.deployment.conduct.Switchboard",
-        lambda at, **how: Switchboard(at, **{**how, "needed": 1}),
+        "fedcox.deployment.study_run.CoordinatorEnd",
+        lambda at, **how: CoordinatorEnd(at, **{**how, "needed": 1}),
     )
     run = hospitals.run(text)
     conduct(run, line, hospitals.names, wait=0.0, pause=0.0)
@@ -821,7 +820,7 @@ def test_a_key_that_is_not_a_hospital_s_own_is_refused_by_it(
     def swapped(*given: Any) -> dict[str, str]:
         return identities(*given) | {"Bern": Identity.create().public.to_text()}
 
-    monkeypatch.setattr("fedcox.deployment.conduct.identities", swapped)
+    monkeypatch.setattr("fedcox.deployment.study_run.identities", swapped)
     with pytest.raises(InputError) as caught:
         result(conducted(hospitals, text))
     assert caught.value.faults == (

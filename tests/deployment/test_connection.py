@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("nvflare")
-from fedcox.deployment import authority
+from fedcox.deployment import certificates as authority
 from fedcox.deployment.connection import Credentials, why_not_reached
 from fedcox.errors import DeploymentError
 from tests.deployment.conftest import free_port

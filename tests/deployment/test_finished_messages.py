@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fedcox.deployment.finished_messages import Later, forget_in_one_thread
+from fedcox.deployment.study_job import Later, forget_in_one_thread
 
 _PATIENCE = 20.0
 

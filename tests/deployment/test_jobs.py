@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
+from fedcox.deployment.engine_files import CENTER_CLASSES, SERVER_CLASSES
 from fedcox.deployment.jobs import JobState, Session, job_files, read_state
-from fedcox.deployment.site_rules import CENTER_CLASSES, SERVER_CLASSES
 
 
 def test_a_job_is_settings_that_name_installed_classes_only() -> None:

@@ -19,8 +19,8 @@ from fedcox.cli.coordinator import coordinator
 from fedcox.deployment import client, jobs, processes, server
 from fedcox.deployment.center_folder import CenterFolder, join
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.participants import Participants
-from fedcox.deployment.run_start import begin
+from fedcox.deployment.kit import Participants
+from fedcox.deployment.runs import begin
 from fedcox.errors import CentersMissingError, DeploymentError
 from tests.deployment.conftest import NAMES, PATIENCE, LiveFederation, ended, wait_until
 

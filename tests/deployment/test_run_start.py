@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fedcox.deployment import run_start, server
+from fedcox.deployment import runs as run_start
+from fedcox.deployment import server
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
 from fedcox.deployment.processes import Running
-from fedcox.deployment.run_folder import RunFolder
-from fedcox.deployment.run_start import attended, begin
+from fedcox.deployment.runs import RunFolder, attended, begin
 from fedcox.errors import InputError
 from fedcox.study.study import Study
 from tests.deployment.hospitals import CENTERS, PLAIN, study

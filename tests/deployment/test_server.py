@@ -11,7 +11,7 @@ pytest.importorskip("nvflare")
 from fedcox.cli.coordinator import coordinator
 from fedcox.deployment import jobs, server
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.participants import Participants
+from fedcox.deployment.kit import Participants
 from fedcox.errors import DeploymentError
 from tests.deployment.conftest import free_port
 

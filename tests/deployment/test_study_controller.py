@@ -18,7 +18,7 @@ from nvflare.collab.api.proxy import Proxy
 from nvflare.collab.runtime.defs import SETUP_TASK_NAME, SYNC_TASK_NAME
 
 from fedcox.deployment.center_job import CenterJob
-from fedcox.deployment.study_controller import StudyController, has_started
+from fedcox.deployment.study_job import StudyController, has_started
 
 NAMES = ("A", "B", "C")
 Answer = Callable[[StudyController, str], None]

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.engines import wards
+from fedcox.engines import in_process as wards
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.center import Center
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import Policy
+from fedcox.privacy.policy import Gate, Policy
 from fedcox.solvers.newton import Newton
 from fedcox.study.fit import estimate
 from fedcox.study.plan import Plan

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedcox.engines.in_process import InProcess
-from fedcox.engines.masked import InProcessCarrier, Masked
+from fedcox.engines.masked import LocalMaskedCenters, Masked
 from fedcox.errors import BudgetError, RefusedError, SecureSumError
 from fedcox.federation.center import Center
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply
@@ -19,11 +19,10 @@ from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries.bounded_sums import NoisedMoments
 from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.query import AbstractQuery
-from fedcox.privacy.gate import Gate
 from fedcox.privacy.identity import Identity
-from fedcox.privacy.party import Party
-from fedcox.privacy.policy import Policy
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
+from fedcox.privacy.policy import Gate, Policy
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.study.fit import estimate
 from fedcox.study.plan import Plan
@@ -39,7 +38,7 @@ class Stopped(Exception):  # noqa: N818 - the power, no error
     """The coordinator or a line breaks off here."""
 
 
-class Breaking(InProcessCarrier):
+class Breaking(LocalMaskedCenters):
     """Breaks off before the given message, or after; centers `lost` answer no more."""
 
     at: int = 10**9
@@ -100,7 +99,7 @@ class Hospitals:
         masked = [
             MaskedCenter(
                 center,
-                Party(
+                SecureSumCenter(
                     center.name,
                     "study",
                     self.identities[center.name],

@@ -11,9 +11,8 @@ from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.masks import round_seed, self_mask_key, with_masks
 from fedcox.privacy.messages import CentersOfRound, vector_in
-from fedcox.privacy.party import Party
-from fedcox.privacy.secure_sum import SecureSum, SumResult
-from fedcox.privacy.transport import DirectTransport
+from fedcox.privacy.secure_sum import Exchange, SecureSum, SumResult
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 
 QUESTION = b"gradient at zero".ljust(32)
 STUDY = "lung"
@@ -22,11 +21,18 @@ SIGNATURE = 64  # bytes, at the beginning of what a center sends
 Alter = Callable[[bytes], bytes]
 
 
+def directly(parties: Mapping[str, SecureSumCenter]) -> Exchange:
+    """Nobody drops."""
+    return lambda step, messages: {
+        name: parties[name].handle(step, message) for name, message in messages.items()
+    }
+
+
 @dataclass(eq=False)
 class ScriptedTransport:
     """Drops a center's replies from a step on, and alters single messages either way."""
 
-    inner: DirectTransport
+    inner: Exchange
     dropping: dict[str, set[str]] = field(default_factory=dict)  # by step
     altered_reply: dict[tuple[str, str], Alter] = field(default_factory=dict)
     altered_message: dict[tuple[str, str], Alter] = field(default_factory=dict)
@@ -43,7 +49,7 @@ class ScriptedTransport:
         }
         replies = {
             name: self.altered_reply.get((step, name), bytes)(reply)
-            for name, reply in self.inner.exchange(step, there).items()
+            for name, reply in self.inner(step, there).items()
         }
         self.heard += [(step, name) for name in there]
         self.replies |= {(step, name): reply for name, reply in replies.items()}
@@ -58,12 +64,12 @@ class Hospitals:
         self.identities = {name: Identity.create() for name in self.names}
         self.known = {name: identity.public for name, identity in self.identities.items()}
         self.parties = {
-            name: Party(name, STUDY, identity, self.known, smallest_sum=smallest_sum)
+            name: SecureSumCenter(name, STUDY, identity, self.known, smallest_sum=smallest_sum)
             for name, identity in self.identities.items()
         }
-        self.transport = ScriptedTransport(DirectTransport(self.parties))
+        self.transport = ScriptedTransport(directly(self.parties))
         self.coordinator = SecureSum(
-            STUDY, self.known, self.transport, smallest_sum=smallest_sum
+            STUDY, self.known, self.transport.exchange, smallest_sum=smallest_sum
         )
         self.masked: dict[tuple[int, str], bytes] = {}  # by round
 
@@ -119,7 +125,7 @@ def without_self_mask(vector: UIntArray, seed: bytes) -> UIntArray:
     return with_masks(vector, added=[], subtracted=[self_mask_key(seed)])
 
 
-def true_seed(party: Party) -> bytes:
+def true_seed(party: SecureSumCenter) -> bytes:
     """The seed of the round under way, as only the party itself knows it."""
     assert party._round is not None
     return round_seed(party._own.master, party._round.context)

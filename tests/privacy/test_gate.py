@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcox.errors import RefusedError
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import Policy
+from fedcox.privacy.policy import Gate, Policy
 from fedcox.privacy.study_memory import StudyMemory
 from tests.privacy.test_study_memory import PowerCut, cut_before
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcox.errors import SecureSumError
-from fedcox.privacy.limbs import decode_limbs, encode_limbs
+from fedcox.privacy.fixed_point import decode_limbs, encode_limbs
 
 numbers = st.one_of(
     st.floats(-1e30, 1e30),

@@ -11,6 +11,7 @@ from scipy import stats
 import fedcox.privacy.noise as noise_module
 from fedcox.errors import InputError
 from fedcox.privacy.noise import (
+    GaussianRelease,
     Randomness,
     SeededRandomnessForSimulations,
     SystemRandomness,
@@ -20,7 +21,6 @@ from fedcox.privacy.noise import (
     noise_variance,
     noised,
 )
-from fedcox.privacy.release import GaussianRelease
 from fedcox.survival.cohort import IntArray
 
 

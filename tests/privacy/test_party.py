@@ -17,13 +17,13 @@ from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.masks import openings, pair_mask_key, released_context, with_masks
 from fedcox.privacy.messages import ByName, Release
 from fedcox.privacy.secure_sum import SecureSum
-from fedcox.privacy.transport import DirectTransport
 from tests.privacy.parties import (
     QUESTION,
     SIGNATURE,
     STUDY,
     Hospitals,
     all_masked,
+    directly,
     masked_vector,
     plain_sum,
     random_vectors,
@@ -280,7 +280,7 @@ def test_nothing_that_a_coordinator_may_write_does_more_than_a_refusal(
 def set_up_with(hospitals: Hospitals, members: Collection[str]) -> None:
     """A coordinator that makes a session of some centers only."""
     known = {name: hospitals.known[name] for name in members}
-    SecureSum(STUDY, known, DirectTransport(hospitals.parties)).set_up()
+    SecureSum(STUDY, known, directly(hospitals.parties)).set_up()
 
 
 def test_sets_of_centers_can_only_shrink_from_set_up_to_set_up() -> None:

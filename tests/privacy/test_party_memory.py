@@ -10,11 +10,10 @@ import pytest
 
 from fedcox.errors import RefusedError, SecureSumError
 from fedcox.privacy.identity import Identity
-from fedcox.privacy.party import Party
 from fedcox.privacy.secure_sum import SecureSum
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 from fedcox.privacy.study_memory import StudyMemory
-from fedcox.privacy.transport import DirectTransport
-from tests.privacy.parties import QUESTION, STUDY, told
+from tests.privacy.parties import QUESTION, STUDY, directly, told
 from tests.privacy.test_study_memory import PowerCut, cut_before
 
 NAMES = ("A", "B", "C", "D", "E")
@@ -29,7 +28,7 @@ class Restarting:
         self.identities = {name: Identity.create() for name in NAMES}
         self.known = {name: identity.public for name, identity in self.identities.items()}
         self.memories: list[StudyMemory] = []
-        self.parties: dict[str, Party] = {}
+        self.parties: dict[str, SecureSumCenter] = {}
         self.restart()
 
     def restart(self) -> None:
@@ -37,7 +36,9 @@ class Restarting:
         memories = {name: StudyMemory(self.folder / name) for name in NAMES}
         self.memories = list(memories.values())
         self.parties = {
-            name: Party(name, STUDY, self.identities[name], self.known, memory=memories[name])
+            name: SecureSumCenter(
+                name, STUDY, self.identities[name], self.known, memory=memories[name]
+            )
             for name in NAMES
         }
 
@@ -47,7 +48,7 @@ class Restarting:
 
     def set_up(self, members: Collection[str] = NAMES) -> SecureSum:
         known = {name: self.known[name] for name in members}
-        sums = SecureSum(STUDY, known, DirectTransport(self.parties))
+        sums = SecureSum(STUDY, known, directly(self.parties))
         sums.set_up()
         return sums
 
@@ -126,7 +127,7 @@ def test_who_vanished_after_it_sent_is_in_the_sum_and_may_come_back(
 
 
 class _Vanishing:
-    def __init__(self, party: Party) -> None:
+    def __init__(self, party: SecureSumCenter) -> None:
         self.masked, self.name = party.masked, party.name
 
     def handle(self, step: str, message: bytes) -> bytes:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcox.errors import InputError
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 
 
 @given(

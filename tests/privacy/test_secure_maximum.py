@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcox.privacy.fixed_point import UIntArray
-from fedcox.privacy.secure_maximum import highest, markers
+from fedcox.privacy.fixed_point import UIntArray, highest, markers
 from tests.privacy.parties import Hospitals
 
 RUNS = 4000

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fedcox.errors import SecureSumError
-from fedcox.privacy import shamir
-from fedcox.privacy.shamir import SECRET_BYTES, SHARE_BYTES, join, split
+from fedcox.privacy import ciphers as shamir
+from fedcox.privacy.ciphers import SECRET_BYTES, SHARE_BYTES, join, split
 
 secrets_drawn = st.binary(min_size=SECRET_BYTES, max_size=SECRET_BYTES)
 

@@ -22,8 +22,7 @@ from fedcox.errors import (
 )
 from fedcox.federation.center import Center
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import BY_NAME_ONLY, QUESTIONS, Policy
+from fedcox.privacy.policy import BY_NAME_ONLY, QUESTIONS, Gate, Policy
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_averaging import NetworkAveraging
 from fedcox.solvers.network_solver import EpochLoss, NetworkStep

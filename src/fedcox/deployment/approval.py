@@ -1,4 +1,8 @@
-"""Has the hospital's data manager approved this study? Files that two processes share.
+"""Has the hospital's data manager approved this study? One code, and files of two processes.
+
+The code stands for the study file, who takes part, and the keys by which they know each other.
+Hospitals can compare it over the telephone: where two see the same code they were shown the
+same study and the same keys.
 
 The job's process writes down what a study would ask; the data manager's answer is a file beside
 it. A study that was approved stays so until the data manager declines it, or deletes that file.
@@ -6,14 +10,47 @@ it. A study that was approved stays so until the data manager declines it, or de
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
 from fedcox.errors import DeploymentError, InputError
 from fedcox.files.writing import write_atomically
+from fedcox.study.study import Study
+
+_CODE = re.compile(r"[0-9a-f]{4}(-[0-9a-f]{4}){7}")
+
+
+def study_code(study: Study, centers: Sequence[str], identities: Mapping[str, str]) -> str:
+    """128 bits in eight groups of four digits."""
+    told = json.dumps([study.to_toml(), sorted(centers), sorted(identities.items())])
+    digits = hashlib.sha256(b"fedcox study code\n" + told.encode()).hexdigest()[:32]
+    return "-".join(digits[start : start + 4] for start in range(0, 32, 4))
+
+
+def study_digest(study: Study) -> str:
+    """The study file alone, whoever takes part: what a hospital remembers it by."""
+    return hashlib.sha256(study.to_toml().encode()).hexdigest()
+
+
+def schema_digest(study: Study) -> bytes:
+    """How this version of fedcox reads the study's columns: names, order, ranges, levels."""
+    return hashlib.sha256(repr(study.schema).encode()).digest()
+
+
+def read_code(text: str) -> str:
+    """A code as somebody typed it."""
+    code = text.strip().lower()
+    if not _CODE.fullmatch(code):
+        raise InputError(
+            f"{text!r} is not the code of a study.",
+            ["It has eight groups of four digits, 0 to 9 and a to f, joined by dashes."],
+        )
+    return code
 
 
 @dataclass(frozen=True)

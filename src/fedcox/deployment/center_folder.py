@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedcox.deployment.authority import Credentials
-from fedcox.deployment.certificates import date_faults, days_left, same_authority
-from fedcox.deployment.kit import Kit
-from fedcox.deployment.participants import Participants
+from fedcox.deployment.certificates import Credentials, date_faults, days_left, same_authority
+from fedcox.deployment.engine_files import ROOT, write_center_rules, write_center_startup
+from fedcox.deployment.kit import Kit, Participants
 from fedcox.deployment.private_files import new_private_folder, read_json, write_private_json
-from fedcox.deployment.site_rules import write_center_rules
-from fedcox.deployment.startup_files import ROOT, write_center_startup
 from fedcox.errors import DeploymentError
 from fedcox.files.writing import owners_folder
+
+if TYPE_CHECKING:
+    from fedcox.privacy.policy import Policy
 
 _VERSION = 1
 _MISSING = "Make the folder with `fedcox center join NAME.kit`, or name it with --folder."
@@ -114,6 +114,37 @@ class CenterFolder:
     def write_rules(self) -> None:
         """The hospital's rules, as fedcox gives them: before each start."""
         write_center_rules(self.flare)
+
+
+#: In place of a policy: nothing is refused, as for patients that are no secret.
+NO_LIMITS = "none"
+
+
+@dataclass(frozen=True)
+class CenterSettings:
+    """What `fedcox center start` was given: the patients' file and the hospital's policy."""
+
+    data: str
+    policy: str
+
+    def write(self, file: Path) -> None:
+        write_private_json(file, asdict(self))
+
+    @classmethod
+    def read(cls, file: Path) -> CenterSettings:
+        told = read_json(file, "Start the center with `fedcox center start`.")
+        try:
+            return cls(str(told["data"]), str(told["policy"]))
+        except KeyError as error:
+            raise DeploymentError(
+                f"{file} is damaged.", ["Start the center again with `fedcox center start`."]
+            ) from error
+
+    def read_policy(self) -> Policy | None:
+        """The policy, if there are limits."""
+        from fedcox.study.admission import read_policy
+
+        return None if self.policy == NO_LIMITS else read_policy(self.policy)
 
 
 def check_new(folder: Path) -> None:

@@ -8,14 +8,15 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from fedcox.deployment.authority import Authority
-from fedcox.deployment.certificates import date_faults, days_left
-from fedcox.deployment.kit import Kit
-from fedcox.deployment.participants import Participants, days_faults
+from fedcox.deployment.certificates import Authority, date_faults, days_left
+from fedcox.deployment.engine_files import (
+    write_admin_rules,
+    write_admin_startup,
+    write_server_rules,
+    write_server_startup,
+)
+from fedcox.deployment.kit import Kit, Participants, days_faults, new_password
 from fedcox.deployment.private_files import new_private_folder, read_json, write_private_json
-from fedcox.deployment.sealing import new_password
-from fedcox.deployment.site_rules import write_admin_rules, write_server_rules
-from fedcox.deployment.startup_files import write_admin_startup, write_server_startup
 from fedcox.errors import DeploymentError
 from fedcox.files.writing import owners_folder, write_atomically
 

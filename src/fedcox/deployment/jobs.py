@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedcox.deployment import server
-from fedcox.deployment.authority import COORDINATOR_USER
+from fedcox.deployment.certificates import COORDINATOR_USER
 from fedcox.deployment.client import SIGN_OF_LIFE
-from fedcox.deployment.flare import flare_module
+from fedcox.deployment.extras import flare_module
 from fedcox.errors import CentersMissingError, DeploymentError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def job_files(run: str, centers: Sequence[str], needed: int) -> dict[str, Mappin
             "workflows": [
                 {
                     "id": "controller",
-                    "path": "fedcox.deployment.study_controller.StudyController",
+                    "path": "fedcox.deployment.study_job.StudyController",
                     "args": {"server_obj_id": "study", "sync_task_timeout": _START},
                 }
             ],

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from fedcox.errors import DeploymentError
 from fedcox.files.writing import whole_folder, write_atomically
 
 _LARGEST = 1 << 20
-_PART = re.compile(r"\.(.+)\.[0-9]+\.part")  # as `whole_file` names it
 
 
 @contextmanager
@@ -24,14 +22,6 @@ def new_private_folder(folder: Path) -> Iterator[Path]:
         raise DeploymentError(f"{folder} exists already.", ["Choose another --folder."])
     with whole_folder(folder) as part:
         yield part
-
-
-def remove_parts(folder: Path, names: Collection[str]) -> None:
-    """Remove what `whole_file`, cut off, left of files of these names; nothing else."""
-    for path in folder.iterdir():
-        of = _PART.fullmatch(path.name)
-        if of and of[1] in names and path.is_file() and not path.is_symlink():
-            path.unlink()
 
 
 def write_private_json(file: Path, content: Mapping[str, Any]) -> None:

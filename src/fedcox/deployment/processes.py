@@ -3,6 +3,11 @@
 The engine's processes start others, one per job, in sessions of their own. All are found by
 the workspace that stands in their command lines, so that none is left behind and nobody
 else's is touched.
+
+`python -m fedcox.deployment.processes MODULE ARGUMENT…` runs MODULE as `python -m MODULE`
+would, and ends it, and what it started, as soon as the pipe at its standard input is closed.
+The system closes it when the starter ends, however that ends: a hospital that stops
+`fedcox center start` by force has no process left that answers questions.
 """
 
 from __future__ import annotations
@@ -10,10 +15,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,14 +30,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fedcox.deployment.flare import flare_module
+from fedcox.deployment.extras import flare_module
 from fedcox.deployment.private_files import write_private_json
 from fedcox.errors import DeploymentError
 from fedcox.files.writing import owners_folder
 
 _MODULES = (
     "nvflare.private.fed.app.",
-    "fedcox.deployment.guarded_client",
+    "fedcox.deployment.guard",
     "fedcox.deployment.guarded_job",
 )
 _TEMPORARY = "temporary"
@@ -63,7 +70,7 @@ def start(
     `tied`: it ends as soon as this process does. Otherwise it runs on by itself.
     """
     _tidy(workspace)
-    words = ["fedcox.deployment.tether", *arguments] if tied else list(arguments)
+    words = ["fedcox.deployment.processes", *arguments] if tied else list(arguments)
     with _log(log) as output:
         return subprocess.Popen(
             [sys.executable, "-m", *words],
@@ -211,3 +218,31 @@ def _log(path: Path) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+def _end_with_the_starter() -> None:
+    while os.read(0, 1):
+        pass
+    _end_children()
+    os._exit(1)
+
+
+def _end_children() -> None:
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
+
+
+def main() -> None:
+    """Run the module named first, tied to whoever holds the other end of the input."""
+    threading.Thread(target=_end_with_the_starter, daemon=True).start()
+    sys.argv = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fedcox.deployment import processes
-from fedcox.deployment.authority import ORGANISATION
+from fedcox.deployment.certificates import ORGANISATION
 from fedcox.deployment.connection import Credentials, why_not_reached
-from fedcox.deployment.participants import is_loopback
-from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.kit import is_loopback
+from fedcox.deployment.runs import RunFolder
 from fedcox.errors import DeploymentError
 
 if TYPE_CHECKING:

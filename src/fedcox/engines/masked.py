@@ -2,7 +2,8 @@
 
 A round has one masked message per center and one short release, by which the sum of exactly
 those that answered is opened. A center that stops answering in between is left out of the sum
-and of all later ones. `Carrier` is the part that differs between one process and a network.
+and of all later ones. `MaskedCenters` is the part that differs between one process and a
+network.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fedcox.privacy.secure_sum import Check
 
 
-class Carrier(Protocol):
+class MaskedCenters(Protocol):
     """Brings messages to centers and replies back; who does not answer in time is left out."""
 
     def check_by(self, check: Check) -> None:
@@ -50,7 +51,7 @@ class Carrier(Protocol):
         ...
 
 
-class InProcessCarrier:
+class LocalMaskedCenters:
     """Every center in this process: to simulate, to test, to see what would be sent."""
 
     def __init__(self, centers: Sequence[MaskedCenter]) -> None:
@@ -61,7 +62,7 @@ class InProcessCarrier:
 
     def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         return {
-            name: self.centers[name].party.handle(step, message)
+            name: self.centers[name].sums.handle(step, message)
             for name, message in messages.items()
         }
 
@@ -72,7 +73,7 @@ class InProcessCarrier:
 
 
 class Masked(AbstractFederation):
-    """Asks centers through a carrier and sees nothing but sums over them."""
+    """Asks centers and sees nothing but sums over them."""
 
     shows_centers = False
 
@@ -80,16 +81,16 @@ class Masked(AbstractFederation):
         self,
         study: str,
         known: Mapping[str, PublicIdentity],
-        carrier: Carrier,
+        centers: MaskedCenters,
         *,
         smallest_sum: int = 3,
     ) -> None:
         from fedcox.privacy.secure_sum import SecureSum
 
         self.ledger = Ledger()
-        self._carrier = carrier
-        self._sums = SecureSum(study, known, carrier, smallest_sum=smallest_sum)
-        carrier.check_by(self._sums.check)
+        self._centers = centers
+        self._sums = SecureSum(study, known, centers.exchange, smallest_sum=smallest_sum)
+        centers.check_by(self._sums.check)
         self._sums.set_up()
 
     @classmethod
@@ -105,14 +106,14 @@ class Masked(AbstractFederation):
         study says nothing on attendance.
         """
         from fedcox.privacy.identity import Identity
-        from fedcox.privacy.party import Party
+        from fedcox.privacy.secure_sum_center import SecureSumCenter
 
         identities = {center.name: Identity.create() for center in centers}
         known = {name: identity.public for name, identity in identities.items()}
         masked = [
             MaskedCenter(
                 center,
-                Party(
+                SecureSumCenter(
                     center.name,
                     study,
                     identities[center.name],
@@ -122,7 +123,7 @@ class Masked(AbstractFederation):
             )
             for center in centers
         ]
-        return cls(study, known, InProcessCarrier(masked))
+        return cls(study, known, LocalMaskedCenters(masked))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,7 +146,7 @@ class Masked(AbstractFederation):
 
         def collect(round_number: int, names: tuple[str, ...]) -> Mapping[str, bytes]:
             replies.clear()  # of a round that could not be completed
-            replies.update(self._carrier.ask(names, queries, round_number))
+            replies.update(self._centers.ask(names, queries, round_number))
             return {name: reply.message for name, reply in replies.items()}
 
         asked = b"".join([query.digest for query in queries])

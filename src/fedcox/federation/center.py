@@ -12,7 +12,7 @@ from fedcox.survival.cohort import Cohort
 
 if TYPE_CHECKING:
     from fedcox.federation.noised_replies import NoisedReplies
-    from fedcox.privacy.gate import Gate
+    from fedcox.privacy.policy import Gate
 
 _NOBODY: frozenset[str] = frozenset()
 

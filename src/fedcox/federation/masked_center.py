@@ -19,7 +19,7 @@ from fedcox.federation.query import (
 from fedcox.privacy.fixed_point import UIntArray
 
 if TYPE_CHECKING:
-    from fedcox.privacy.party import Party
+    from fedcox.privacy.secure_sum_center import SecureSumCenter
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class MaskedCenter:
     """A center and its part in the secure sums of a study."""
 
     center: Center
-    party: Party
+    sums: SecureSumCenter
 
     @property
     def name(self) -> str:
@@ -56,14 +56,14 @@ class MaskedCenter:
         parts = [self._integers(query, among) for query in queries]
         asked = b"".join([query.digest for query in queries])
         vector = np.concatenate(parts)
-        message = self.party.masked(round_number, asked, vector, centers, whole=repeated)
+        message = self.sums.masked(round_number, asked, vector, centers, whole=repeated)
         lengths = tuple(part.size for part in parts)
         return MaskedReply(lengths, message, tuple(map(self.center.epsilon, queries)))
 
     def _integers(self, query: AbstractQuery[Any], among: frozenset[str]) -> UIntArray:
-        center, fewest = self.center, self.party.fewest_centers
+        center, fewest = self.center, self.sums.fewest_centers
         if isinstance(query, AbstractMaximumQuery):
-            from fedcox.privacy.secure_maximum import markers
+            from fedcox.privacy.fixed_point import markers
 
             return markers(center.answer(query, masked=True, among=among), query.cells)
         if not isinstance(query, AbstractAdditiveQuery):

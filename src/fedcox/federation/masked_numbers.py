@@ -8,8 +8,7 @@ import numpy as np
 
 from fedcox.federation.query import AbstractAdditiveQuery, AbstractMaximumQuery, AbstractQuery
 from fedcox.privacy import fixed_point
-from fedcox.privacy.fixed_point import UIntArray
-from fedcox.privacy.limbs import LIMBS, decode_limbs, encode_limbs
+from fedcox.privacy.fixed_point import LIMBS, UIntArray, decode_limbs, encode_limbs
 from fedcox.survival.cohort import FloatArray
 
 
@@ -23,7 +22,7 @@ def encode(query: AbstractAdditiveQuery[Any], packed: FloatArray, centers: int) 
 def decode(query: AbstractQuery[Any], total: UIntArray) -> Any:
     """The combined reply that a sum of integers stands for."""
     if isinstance(query, AbstractMaximumQuery):
-        from fedcox.privacy.secure_maximum import highest
+        from fedcox.privacy.fixed_point import highest
 
         cell = highest(total)
         return 0 if cell is None else 1 + cell

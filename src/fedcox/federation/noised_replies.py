@@ -11,9 +11,14 @@ from fedcox.errors import BudgetError
 from fedcox.federation.digest import digest
 from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
 from fedcox.privacy.accountant import epsilon_of
-from fedcox.privacy.noise import Randomness, SystemRandomness, noised
-from fedcox.privacy.release import SHARES_ROUNDING, GaussianRelease
-from fedcox.privacy.remembered import LastReply, Noised, Right
+from fedcox.privacy.noise import (
+    SHARES_ROUNDING,
+    GaussianRelease,
+    Randomness,
+    SystemRandomness,
+    noised,
+)
+from fedcox.privacy.study_memory import LastReply, Noised, Right
 from fedcox.survival.cohort import Cohort, FloatArray
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import numpy as np
 
 from fedcox.federation.digest import digest
 from fedcox.federation.ledger import BYTES_PER_NUMBER, Ledger
-from fedcox.privacy.noise import Randomness, chosen_by_chance
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease, Randomness, chosen_by_chance
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 
 

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from fedcox.errors import InputError
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 
 #: The noise multiplier for an epsilon is found to this part of itself, from above.
 _PRECISION = 1e-4

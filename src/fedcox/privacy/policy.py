@@ -1,4 +1,8 @@
-"""What does a hospital allow to leave? Its own `policy.toml`; no coordinator loosens it."""
+"""What does a hospital allow to leave? Its own `policy.toml`; no coordinator loosens it.
+
+A `Policy` holds the rules; a `Gate` stands between one study and the hospital's patients, and
+counts what it lets through.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,18 @@ import json
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from threading import RLock
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from fedcox.errors import PolicyError
+from fedcox.errors import PolicyError, RefusedError
 from fedcox.files.reading import parse_toml, read_toml
+
+if TYPE_CHECKING:
+    from fedcox.privacy.study_memory import StudyMemory
+
 
 #: Questions that a fit asks, with noise or without, and the training of a network under noise.
 QUESTIONS = (
@@ -282,3 +291,33 @@ def _value(value: Any) -> str:
 
 def _comment(text: str) -> str:
     return "\n".join(f"# {line}" for line in textwrap.wrap(text, _WIDTH - 2))
+
+
+class Gate:
+    """Stands between one study and one hospital's patients, from its first question on.
+
+    It counts what it lets through. Nothing sets the count back; a new study has a new gate,
+    which the hospital makes and not the coordinator. With a `memory` a restart does not set it
+    back either.
+    """
+
+    def __init__(self, policy: Policy, memory: StudyMemory | None = None) -> None:
+        self.policy = policy
+        self._memory = memory
+        self._answered = 0 if memory is None else memory.now.answered
+        self._lock = RLock()  # two questions at once must not both be the last one
+
+    def admit(self, question: str, *, noised: bool) -> None:
+        """Count the question as answered, or raise every rule that it breaks."""
+        with self._lock:
+            faults = self.policy.faults(
+                questions=[question], noised=noised, rounds=self._answered + 1
+            )
+            if faults:
+                raise RefusedError(
+                    f"The hospital's policy refuses the question '{question}'.", faults
+                )
+            # On the disk first, where there is a memory: then the reply may leave.
+            if self._memory is not None:
+                self._memory.keep(answered=self._answered + 1)
+            self._answered += 1

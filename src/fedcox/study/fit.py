@@ -15,7 +15,7 @@ from fedcox.federation.query import Federation
 from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
 from fedcox.solvers.solver import Beforehand, Problem, Solution, Watcher
 from fedcox.study.agreement import Agreement, agree
-from fedcox.study.attendance import Attended, CentersLostError
+from fedcox.study.attendance import CentersLostError, RestartOnLoss
 from fedcox.study.fitted import (
     BaselineInterval,
     CenterRow,
@@ -70,7 +70,7 @@ def estimate(
 ) -> Estimate:
     """The order of a study: time, scale, optimum, scale undone, inference."""
     mark, begun = federation.ledger.mark(), federation.names
-    attended = Attended(federation)
+    attended = RestartOnLoss(federation)
     agreement, problem, solution = _solved(plan, attended, watch)
     solution = with_separation(plan, agreement, solution)
     inference = infer(agreement, problem, solution)
@@ -90,7 +90,7 @@ def estimate(
 
 
 def _solved(
-    plan: Plan, attended: Attended, watch: Watcher
+    plan: Plan, attended: RestartOnLoss, watch: Watcher
 ) -> tuple[Agreement, Problem, Solution]:
     """Agree and solve; and again where a center stopped answering on the way.
 

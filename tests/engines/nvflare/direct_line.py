@@ -9,11 +9,10 @@ from typing import TypeVar
 import numpy as np
 
 from fedcox.engines.codec.tree import Tree
-from fedcox.engines.nvflare.hub import Hub
-from fedcox.engines.nvflare.line import Heard, Silence
+from fedcox.engines.nvflare.center_end import CenterEnd, Invitation, Leaving, OpenStudy
+from fedcox.engines.nvflare.coordinator_end import CoordinatorEnd, RemoteFederation, Watch
 from fedcox.engines.nvflare.messages import PROTOCOL
-from fedcox.engines.nvflare.site import Invitation, Leaving, OpenStudy, Site
-from fedcox.engines.nvflare.switchboard import Switchboard, Watch
+from fedcox.engines.nvflare.transport import Heard, Silence
 from fedcox.federation.center import Center
 from fedcox.study.asked import NOISED
 from fedcox.survival.cohort import Cohort
@@ -27,7 +26,7 @@ Tamper = Callable[[str, int, bytes], bytes | Silence]
 class DirectLine:
     """Sites by name."""
 
-    sites: Mapping[str, Site]
+    sites: Mapping[str, CenterEnd]
     tamper: Tamper = lambda name, call, answer: answer
     calls: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -94,28 +93,30 @@ def hub_over(
     needed: int = 1,
     tamper: Tamper = lambda name, call, answer: answer,
     watch: Watch = lambda exchange: None,
-) -> Hub:
+) -> RemoteFederation:
     """A hub over one site for each cohort, each of which has taken the study."""
     sites = {
-        name: Site(name, OpenDesk(OpenStudy(Center(name, cohort), ASKED, b"schema")))
+        name: CenterEnd(name, OpenDesk(OpenStudy(Center(name, cohort), ASKED, b"schema")))
         for name, cohort in cohorts.items()
     }
     return hub_to(DirectLine(sites, tamper), needed=needed, watch=watch)
 
 
-def hub_to(line: DirectLine, *, needed: int = 1, watch: Watch = lambda exchange: None) -> Hub:
+def hub_to(
+    line: DirectLine, *, needed: int = 1, watch: Watch = lambda exchange: None
+) -> RemoteFederation:
     """Invite the sites of a line, and put a hub over them."""
-    board = Switchboard(line, needed=needed, timeout=60.0, watch=watch)
+    board = CoordinatorEnd(line, needed=needed, timeout=60.0, watch=watch)
     patients = invite(board, _patients)
     cohorts = [_center(site).cohort for site in line.sites.values()]
     (columns,) = {cohort.columns for cohort in cohorts}
     # Cohorts cut from one table keep its numbers, as they do in one process.
     numbers = np.sort(np.concatenate([cohort.number for cohort in cohorts]))
     through = np.array_equal(numbers, np.arange(numbers.size))
-    return Hub(board, columns, None if through else patients)
+    return RemoteFederation(board, columns, None if through else patients)
 
 
-def invite(board: Switchboard, read: Callable[[str, Tree], T]) -> dict[str, T]:
+def invite(board: CoordinatorEnd, read: Callable[[str, Tree], T]) -> dict[str, T]:
     """Every site of the board is asked to take the study; what each tells of itself."""
     body: Tree = {
         "protocol": PROTOCOL,
@@ -134,6 +135,6 @@ def _patients(_: str, told: Tree) -> int:
     return patients
 
 
-def _center(site: Site) -> Center:
+def _center(site: CenterEnd) -> Center:
     assert isinstance(site.desk, OpenDesk)
     return site.desk.study.center

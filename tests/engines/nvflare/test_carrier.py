@@ -11,10 +11,9 @@ import pytest
 
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.masked import Masked
-from fedcox.engines.nvflare.carrier import SwitchboardCarrier
-from fedcox.engines.nvflare.line import Silence
-from fedcox.engines.nvflare.site import OpenStudy, Site
-from fedcox.engines.nvflare.switchboard import Exchange, Switchboard
+from fedcox.engines.nvflare.center_end import CenterEnd, OpenStudy
+from fedcox.engines.nvflare.coordinator_end import CoordinatorEnd, Exchange, RemoteMaskedCenters
+from fedcox.engines.nvflare.transport import Silence
 from fedcox.errors import CentersMissingError, SecureSumError
 from fedcox.federation.center import Center
 from fedcox.federation.masked_center import MaskedCenter
@@ -22,7 +21,7 @@ from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.masks import CHECK
 from fedcox.privacy.messages import ByName, sign, vector_in
-from fedcox.privacy.party import Party
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 from tests.engines.nvflare.direct_line import ASKED, DirectLine, OpenDesk, invite
 from tests.engines.test_masked import cohorts
 from tests.privacy.parties import SIGNATURE, flipped
@@ -49,16 +48,16 @@ class Run:
         self.parts = cohorts(5)
         self.identities = {name: Identity.create() for name in self.parts}
         known = {name: identity.public for name, identity in self.identities.items()}
-        self.parties: dict[str, Party] = {}
+        self.parties: dict[str, SecureSumCenter] = {}
         sites = {}
         for name, part in self.parts.items():
             center = Center(name, part)
-            party = Party(name, STUDY, self.identities[name], known)
+            party = SecureSumCenter(name, STUDY, self.identities[name], known)
             opened = OpenStudy(center, ASKED, b"schema", MaskedCenter(center, party))
-            sites[name] = Site(name, OpenDesk(opened))
+            sites[name] = CenterEnd(name, OpenDesk(opened))
             self.parties[name] = party
         line = DirectLine(sites, self._tamper)
-        self.board = Switchboard(
+        self.board = CoordinatorEnd(
             line, needed=self.needed, timeout=60.0, watch=self.exchanges.append
         )
         invite(self.board, lambda _, told: None)
@@ -76,7 +75,7 @@ class Run:
 
     def counted(self) -> tuple[int, ...]:
         """Patients that two rounds of sums are over."""
-        masked = Masked(STUDY, self.known, SwitchboardCarrier(self.board))
+        masked = Masked(STUDY, self.known, RemoteMaskedCenters(self.board))
         return tuple(masked.ask(OutcomeCounts()).patients for _ in range(2))
 
     def patients(self, *without: str) -> int:

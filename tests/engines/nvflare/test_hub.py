@@ -12,8 +12,8 @@ import pytest
 
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
-from fedcox.engines.nvflare.line import Heard, Silence
-from fedcox.engines.nvflare.switchboard import Exchange, Switchboard
+from fedcox.engines.nvflare.coordinator_end import CoordinatorEnd, Exchange
+from fedcox.engines.nvflare.transport import Heard, Silence
 from fedcox.errors import CentersMissingError
 from fedcox.federation.query import Federation
 from fedcox.solvers.adam import Adam
@@ -191,7 +191,7 @@ class SomeAtOnce:
 
 def test_no_answer_is_lost_where_several_come_at_once() -> None:
     for _ in range(50):
-        board = Switchboard(SomeAtOnce(), needed=0, timeout=1.0)
+        board = CoordinatorEnd(SomeAtOnce(), needed=0, timeout=1.0)
         _, lost = board.try_once("ping", dict.fromkeys("abcde"), lambda name, told: None)
         assert lost == {name: f"said by {name}" for name in "abcde"}
 

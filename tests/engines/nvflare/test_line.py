@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fedcox.engines.nvflare.line import CollabLine, Silence
+from fedcox.engines.nvflare.transport import CollabTransport, Silence
 from fedcox.errors import DeploymentError
 
 pytest.importorskip("nvflare")
@@ -39,7 +39,7 @@ def test_an_error_is_told_when_no_center_is_being_asked_any_more() -> None:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        CollabLine(sites).call(dict.fromkeys(sites, b""), 5.0, fail_at_the_first)
+        CollabTransport(sites).call(dict.fromkeys(sites, b""), 5.0, fail_at_the_first)
     assert sites["b"].done
     assert heard == ["a", "b"]
 
@@ -56,7 +56,7 @@ class Ended(Proxy):
 
 def test_who_is_silent_because_the_run_was_stopped_is_not_lost() -> None:
     stopped, heard = list[bool](), dict[str, bytes | Silence]()
-    line = CollabLine({"a": Proxy(0.0), "b": Ended(0.0)}, stopped=lambda: bool(stopped))
+    line = CollabTransport({"a": Proxy(0.0), "b": Ended(0.0)}, stopped=lambda: bool(stopped))
     line.call({"a": b"1", "b": b"1"}, 5.0, heard.__setitem__)
     assert heard == {
         "a": b"1",
@@ -71,7 +71,7 @@ def test_who_is_silent_because_the_run_was_stopped_is_not_lost() -> None:
 
 def test_a_center_whose_process_did_not_start_is_silent_and_says_why() -> None:
     heard: dict[str, bytes | Silence] = {}
-    line = CollabLine({"a": Proxy(0.0), "b": None})
+    line = CollabTransport({"a": Proxy(0.0), "b": None})
     assert line.names == ("a", "b")
     line.call({"a": b"1", "b": b"1"}, 5.0, heard.__setitem__)
     assert heard == {"a": b"1", "b": Silence("its process for the study did not start")}

@@ -8,6 +8,7 @@ import pytest
 
 from fedcox.engines.codec.questions import encode_questions
 from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
+from fedcox.engines.nvflare.center_end import CenterEnd, OpenStudy, reason_of, rules_in
 from fedcox.engines.nvflare.messages import (
     PROTOCOL,
     REASONS,
@@ -17,7 +18,6 @@ from fedcox.engines.nvflare.messages import (
     read_answer,
     request,
 )
-from fedcox.engines.nvflare.site import OpenStudy, Site, reason_of, rules_in
 from fedcox.errors import (
     BudgetError,
     CohortError,
@@ -43,12 +43,14 @@ INVITATION: dict[str, Tree] = {
 }
 
 
-def site(**changes: Any) -> Site:
+def site(**changes: Any) -> CenterEnd:
     study = OpenStudy(Center("A", simulated(50)), ASKED, b"schema")
-    return Site("A", OpenDesk(OpenStudy(**{**vars(study), **changes})))
+    return CenterEnd("A", OpenDesk(OpenStudy(**{**vars(study), **changes})))
 
 
-def told(at: Site, number: int, step: Step, body: Tree, run: bytes = RUN) -> Tree | Refusal:
+def told(
+    at: CenterEnd, number: int, step: Step, body: Tree, run: bytes = RUN
+) -> Tree | Refusal:
     heading = Heading(run, number, step)
     return read_answer(at.handle(request(heading, body)), heading)
 
@@ -85,7 +87,7 @@ def test_a_question_that_the_study_does_not_ask_is_refused() -> None:
 
 
 def test_a_question_about_other_intervals_than_the_study_s_is_refused() -> None:
-    here = site(keeps_to=lambda query, centers: query.name != "patients and events")
+    here = site(allows=lambda query, centers: query.name != "patients and events")
     told(here, 1, "study", INVITATION)
     assert isinstance(told(here, 2, "ask", asking()), dict)
     refused = told(here, 3, "ask", asking(OutcomeCounts()))

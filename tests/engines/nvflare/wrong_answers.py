@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
-from fedcox.engines.nvflare import switchboard
-from fedcox.engines.nvflare.line import Silence
+from fedcox.engines.nvflare import coordinator_end as switchboard
+from fedcox.engines.nvflare.transport import Silence
 
 _WRONG: tuple[Tree, ...] = (
     None,

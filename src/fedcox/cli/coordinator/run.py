@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
     from fedcox.deployment.jobs import Session
-    from fedcox.deployment.run_folder import RunFolder
+    from fedcox.deployment.runs import RunFolder
     from fedcox.study.study import Study
 
 _PAUSE = 0.2
@@ -70,7 +70,7 @@ def run(
     """
     from fedcox.cli.fit import show
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
-    from fedcox.deployment.run_start import attended, begin, deliver
+    from fedcox.deployment.runs import attended, begin, deliver
     from fedcox.reports.run_folder import check_run_folder, read_run
     from fedcox.study.study import Study
 
@@ -97,7 +97,7 @@ def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -
     """Bring the study to the server, show how it goes, and raise why it stopped."""
     from fedcox.cli.terminal import Terminal
     from fedcox.deployment import jobs
-    from fedcox.deployment.run_start import needed_centers
+    from fedcox.deployment.runs import needed_centers
 
     console = Terminal(stderr=True, highlight=False, soft_wrap=True)
     needed = needed_centers(home, plan)
@@ -120,7 +120,7 @@ def _follow(
     home: CoordinatorFolder, line: Session, job: str, kept: RunFolder, shown: _Shown
 ) -> None:
     """Show the progress of a run until it ends."""
-    from fedcox.deployment.run_start import ended
+    from fedcox.deployment.runs import ended
     from fedcox.files.followed import FollowedFile
 
     progress, begun = FollowedFile(kept.progress), time.monotonic()

@@ -77,7 +77,7 @@ from fedcox.models.architecture import (
     TileScorerWithTable,
 )
 from fedcox.models.network_sum import NetworkSum
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail

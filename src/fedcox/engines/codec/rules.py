@@ -37,7 +37,7 @@ from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
 from fedcox.federation.queries.tile_counts import PatientsAndTiles
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.federation.setting import Setting
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.bounded_shares import (
     ScoreMetric,
     event_rows,

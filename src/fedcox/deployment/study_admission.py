@@ -6,28 +6,31 @@ import math
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedcox.deployment.approval import Approvals, Request
-from fedcox.deployment.patients_account import budget_of, shortfall
-from fedcox.deployment.private_files import read_json, write_private_json
-from fedcox.deployment.study_code import schema_digest, study_code, study_digest
-from fedcox.engines.nvflare.messages import Refusal
-from fedcox.engines.nvflare.site import (
+from fedcox.deployment.approval import (
+    Approvals,
+    Request,
+    schema_digest,
+    study_code,
+    study_digest,
+)
+from fedcox.deployment.center_folder import CenterFolder, CenterSettings
+from fedcox.deployment.study_words import budget_of, shortfall
+from fedcox.engines.nvflare.center_end import (
     Invitation,
     Leaving,
     NotNowError,
     OpenStudy,
     rules_in,
 )
+from fedcox.engines.nvflare.messages import Refusal
 from fedcox.errors import (
     BudgetError,
-    DeploymentError,
     FedcoxWarning,
     InputError,
     RefusedError,
@@ -35,19 +38,18 @@ from fedcox.errors import (
 )
 from fedcox.federation.center import Center
 from fedcox.files.followed import append_rows
-from fedcox.privacy.gate import Gate
+from fedcox.privacy.policy import Gate
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.shown_text import shown
-from fedcox.study.admission import policy_faults, read_policy
+from fedcox.study.admission import policy_faults
 from fedcox.study.asked import asked_by
 from fedcox.study.expected_patients import check_own
-from fedcox.study.kept_study import KeptStudy
 from fedcox.study.noised_fit import spending
 from fedcox.study.study import Study
+from fedcox.study.study_scope import StudyScope
 
 if TYPE_CHECKING:
     from fedcox.data.encoding import LoadedCohort
-    from fedcox.deployment.center_folder import CenterFolder
     from fedcox.federation.masked_center import MaskedCenter
     from fedcox.federation.noised_replies import NoisedReplies
     from fedcox.privacy.budget import Budget
@@ -55,36 +57,8 @@ if TYPE_CHECKING:
     from fedcox.privacy.policy import Policy
     from fedcox.study.noised_fit import Spending
 
-#: In place of a policy: nothing is refused, as for patients that are no secret.
-NO_LIMITS = "none"
 
-
-@dataclass(frozen=True)
-class CenterSettings:
-    """What `fedcox center start` was given: the patients' file and the hospital's policy."""
-
-    data: str
-    policy: str
-
-    def write(self, file: Path) -> None:
-        write_private_json(file, asdict(self))
-
-    @classmethod
-    def read(cls, file: Path) -> CenterSettings:
-        told = read_json(file, "Start the center with `fedcox center start`.")
-        try:
-            return cls(str(told["data"]), str(told["policy"]))
-        except KeyError as error:
-            raise DeploymentError(
-                f"{file} is damaged.", ["Start the center again with `fedcox center start`."]
-            ) from error
-
-    def read_policy(self) -> Policy | None:
-        """The policy, if there are limits."""
-        return None if self.policy == NO_LIMITS else read_policy(self.policy)
-
-
-class HospitalDesk:
+class StudyAdmission:
     """Decides for one hospital, and keeps its ledger."""
 
     def __init__(self, folder: CenterFolder) -> None:
@@ -133,7 +107,7 @@ class HospitalDesk:
             masked,
             private,
             memory.now.mark,
-            KeptStudy(study).keeps_to,
+            StudyScope(study).allows,
             partial(_attended, self._folder.name, invitation, study.attendance.among(centers)),
         )
 
@@ -293,9 +267,9 @@ class HospitalDesk:
         memory: StudyMemory,
     ) -> MaskedCenter:
         from fedcox.federation.masked_center import MaskedCenter, smallest_sum
-        from fedcox.privacy.party import Party
+        from fedcox.privacy.secure_sum_center import SecureSumCenter
 
-        party = Party(
+        sums = SecureSumCenter(
             center.name,
             code,
             self._identity(),
@@ -303,7 +277,7 @@ class HospitalDesk:
             smallest_sum=max(smallest_sum(center), study.attendance.among(centers)),
             memory=memory,
         )
-        return MaskedCenter(center, party)
+        return MaskedCenter(center, sums)
 
     def _identity(self) -> Identity:
         from fedcox.privacy.identity import Identity

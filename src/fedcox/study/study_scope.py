@@ -32,7 +32,7 @@ _WITHOUT_EVENTS = 2
 _ROUNDING = 1e-9
 
 
-class KeptStudy:
+class StudyScope:
     """A study, asked about every question that claims to be its own.
 
     It remembers the first grid on which the model was asked about among the same centers: the
@@ -49,7 +49,7 @@ class KeptStudy:
         if width is not None and horizon is not None and self._grouped:
             self._edges = frozenset(TimeGrid.regular(width, horizon).edges.tolist())
 
-    def keeps_to(self, query: AbstractQuery[Any], among: Collection[str] = ()) -> bool:
+    def allows(self, query: AbstractQuery[Any], among: Collection[str] = ()) -> bool:
         """Whether what the study fixes is as it says, in a sum `among` these centers."""
         if isinstance(query, EventTimes):
             horizon = self._study.grid.horizon

@@ -1,4 +1,4 @@
-"""The engine's modules, loaded late, or words on how to install them."""
+"""Packages that not everybody has, loaded late, or words on how to install them."""
 
 from __future__ import annotations
 
@@ -16,5 +16,16 @@ def flare_module(name: str) -> Any:
         raise InputError(
             "Running a study between hospitals needs the package 'nvflare' 2.9, "
             "which is not installed.",
+            ['Install it with: pip install "fedcox[federated]"'],
+        ) from error
+
+
+def need_cryptography() -> None:
+    """Say how to install what certificates need, where it is missing."""
+    try:
+        import cryptography  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "Certificates need the package 'cryptography', which is not installed.",
             ['Install it with: pip install "fedcox[federated]"'],
         ) from error

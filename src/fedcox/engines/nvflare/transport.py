@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fedcox.engines.codec.records import declare_all
 from fedcox.errors import DeploymentError
+
+#: Objects made before the youngest are looked through: a round makes some thousands, and with
+#: Python's own seven hundred every round would wait for it.
+_YOUNG = 50_000
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,7 @@ class Silence:
 Heard = Callable[[str, bytes | Silence], None]
 
 
-class Line(Protocol):
+class Transport(Protocol):
     """A line to every center that is connected."""
 
     @property
@@ -35,7 +41,7 @@ class Line(Protocol):
         ...
 
 
-class CollabLine:
+class CollabTransport:
     """FLARE's Collab API: a call to each site, answered by the site's job process.
 
     `sites` are the proxies that FLARE hands to the server's job, None for a center whose
@@ -86,3 +92,11 @@ class CollabLine:
                 return Silence(f"no answer within {timeout:g} seconds")
             return Silence("the connection to it broke, or its process ended")
         return reply if isinstance(reply, bytes) else Silence("its answer is not one of fedcox")
+
+
+def make_ready() -> None:
+    """Once everything is loaded."""
+    declare_all()
+    # Else the engine's many objects are looked through in mid-round.
+    gc.freeze()
+    gc.set_threshold(_YOUNG)

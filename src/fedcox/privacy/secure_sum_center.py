@@ -19,7 +19,6 @@ from fedcox.errors import SecureSumError
 from fedcox.privacy.ciphers import xor
 from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.identity import Identity, PublicIdentity
-from fedcox.privacy.key_ring import KeyRing, OwnSecrets
 from fedcox.privacy.masks import (
     CHECK,
     openings,
@@ -38,7 +37,13 @@ from fedcox.privacy.messages import (
     read,
     sign,
 )
-from fedcox.privacy.session import checked_identities, checked_smallest_sum, read_session
+from fedcox.privacy.session import (
+    KeyRing,
+    OwnSecrets,
+    checked_identities,
+    checked_smallest_sum,
+    read_session,
+)
 
 if TYPE_CHECKING:
     from fedcox.privacy.study_memory import StudyMemory
@@ -59,7 +64,7 @@ class _Round:
     present: frozenset[str] | None = None
 
 
-class Party:
+class SecureSumCenter:
     """One center in the secure sums of one study.
 
     `known` are the public identities of all centers of the study, agreed beforehand and not by

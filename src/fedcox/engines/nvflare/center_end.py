@@ -22,14 +22,15 @@ from fedcox.engines.nvflare.messages import (
     PROTOCOL,
     Heading,
     Refusal,
+    Reply,
     answer,
     names,
     read_request,
     refusal,
     table,
     texts,
+    write_replies,
 )
-from fedcox.engines.nvflare.replies import Reply, write_replies
 from fedcox.errors import (
     BudgetError,
     BusyError,
@@ -78,7 +79,7 @@ class OpenStudy:
     `asked` are the questions that were agreed to, by name. Where sums are masked, `masked` is
     the center's part in them and nothing is answered without a mask; where `noise_only` is
     set, nothing without noise. `mark` is a random word that is another one as soon as the
-    patients are others. `keeps_to` says whether a question, asked of these centers, is about
+    patients are others. `allows` says whether a question, asked of these centers, is about
     what the study fixes, and `attended` whether so many of them as were agreed on are asked.
     """
 
@@ -88,7 +89,7 @@ class OpenStudy:
     masked: MaskedCenter | None = None
     noise_only: bool = False
     mark: str = ""
-    keeps_to: Callable[[AbstractQuery[Any], Sequence[str]], bool] = lambda query, centers: True
+    allows: Callable[[AbstractQuery[Any], Sequence[str]], bool] = lambda query, centers: True
     attended: Callable[[Sequence[str]], bool] = lambda centers: True
 
 
@@ -102,7 +103,7 @@ class Leaving:
     epsilon: float | None
 
 
-class Desk(Protocol):
+class Admission(Protocol):
     """The hospital's own side of a site: which studies are let in, what is written down."""
 
     def introduce(self) -> dict[str, str]:
@@ -127,11 +128,11 @@ class Desk(Protocol):
 
 
 @dataclass(eq=False)
-class Site:
+class CenterEnd:
     """Answers the messages of one job."""
 
     name: str
-    desk: Desk
+    desk: Admission
     _study: OpenStudy | None = None
     _numbered: tuple[int, Center] | None = None  # with its patients numbered from there on
     _run: bytes | None = None
@@ -181,7 +182,7 @@ class Site:
             return self._masked(study, study.masked, body)
         if not isinstance(body, bytes):
             raise MessageError("Bytes are expected.")
-        return study.masked.party.handle(heading.step, body)
+        return study.masked.sums.handle(heading.step, body)
 
     def _opened(self, body: Tree) -> Tree:
         told = table(body, "protocol", "version", "study", "centers", "identities")
@@ -283,7 +284,7 @@ class Site:
         strange = sorted({query.name for query in queries} - study.asked)
         if strange:
             raise NotNowError(Refusal("order", ("questions",)))
-        if not all(study.keeps_to(query, centers) for query in queries):
+        if not all(study.allows(query, centers) for query in queries):
             raise NotNowError(Refusal("order", ("intervals and model",)))
         if study.noise_only and not all(
             isinstance(query, AbstractPrivateQuery) for query in queries

@@ -1,21 +1,34 @@
-"""What the engine may do on a machine: rules that its owner writes, and nobody else.
+"""What the engine reads on a machine: certificates, addresses and rules, all written by fedcox.
 
-The engine obeys the files of its `local` folder, and every file of certain names beside them.
-They are written anew before each start; a file that fedcox did not write is refused, since it
-could allow what these forbid.
+The files of its `startup` folder are those of `nvflare provision` without its scripts, written
+here so that nobody edits them and nothing of another machine is obeyed. The files of its
+`local` folder say what it may do: the machine's owner writes them, and nobody else. The engine
+obeys them, and every file of certain names beside them. They are written anew before each start; a
+file that fedcox did not write is refused, since it could allow what these forbid.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from fedcox.deployment.authority import COORDINATOR_ROLE
-from fedcox.deployment.private_files import remove_parts, write_private_json
-from fedcox.deployment.startup_files import CENTER_FILES, SERVER_FILES
+from fedcox.deployment.certificates import COORDINATOR_ROLE, COORDINATOR_USER, Credentials
+from fedcox.deployment.kit import is_loopback
+from fedcox.deployment.private_files import write_private_json
 from fedcox.errors import DeploymentError
-from fedcox.files.writing import owners_folder
+from fedcox.files.writing import owners_folder, write_atomically
 
+#: WebSockets over TLS: one outgoing connection per center, which firewalls let pass.
+SCHEME = "http"
+# Both sides show a certificate of the project's authority.
+_SECURITY = "mtls"
+
+ROOT = "rootCA.pem"
+_PART = re.compile(r"\.(.+)\.[0-9]+\.part")  # as `whole_file` names it
+CENTER_FILES = frozenset({"fed_client.json", "client.crt", "client.key", ROOT})
+SERVER_FILES = frozenset({"fed_server.json", "server.crt", "server.key", ROOT})
 # The only classes that a job may name on either side: those of the installed package, and the
 # two of the engine that call them.
 CENTER_CLASSES = (
@@ -23,10 +36,9 @@ CENTER_CLASSES = (
     "nvflare.collab.runtime.executor.CollabExecutor",
 )
 SERVER_CLASSES = (
-    "fedcox.deployment.study_controller.StudyController",
+    "fedcox.deployment.study_job.StudyController",
     "fedcox.deployment.study_job.StudyJob",
 )
-
 _NOBODY = "none"
 # At a hospital the coordinator may start and stop a job and see whether one runs; nobody may
 # bring code, run a shell command, ask about the machine, restart or change it.
@@ -44,10 +56,99 @@ _AT_CENTER = {
 # On the coordinator's own machine the same, and the server may be shut down.
 _AT_SERVER = {**_AT_CENTER, "operate": "any"}
 _ROLES_WITHOUT_RIGHTS = ("org_admin", "lead", "member")
-
 _RULES = frozenset(
     {"resources.json", "authorization.json", "comm_config.json", "log_config.json"}
 )
+
+
+def write_center_startup(
+    workspace: Path, *, project: str, center: str, host: str, port: int, own: Credentials
+) -> None:
+    """The start-up folder of a hospital's client."""
+    settings = {
+        "format_version": 2,
+        "require_signed_jobs": True,
+        "servers": [
+            {
+                "name": project,
+                "service": {"target": f"{host}:{port}", "scheme": SCHEME},
+                "identity": host,
+            }
+        ],
+        "client": {
+            "ssl_private_key": "client.key",
+            "ssl_cert": "client.crt",
+            "ssl_root_cert": ROOT,
+            "fqsn": center,
+            "is_leaf": True,
+            "connection_security": _SECURITY,
+        },
+    }
+    _write(workspace, "fed_client.json", settings, "client", own)
+
+
+def write_server_startup(
+    workspace: Path, *, project: str, host: str, port: int, own: Credentials
+) -> None:
+    """The start-up folder of the coordinator's server.
+
+    The engine listens on loopback only where `host` is loopback, else on every address of the
+    machine: to keep it to one network is the firewall's part.
+    """
+    settings = {
+        "format_version": 2,
+        "require_signed_jobs": True,
+        "servers": [
+            {
+                "name": project,
+                "service": {"target": f"{host}:{port}", "scheme": SCHEME},
+                "admin_server": host,
+                "admin_port": port,
+                "ssl_private_key": "server.key",
+                "ssl_cert": "server.crt",
+                "ssl_root_cert": ROOT,
+                "connection_security": _SECURITY,
+            }
+        ],
+    }
+    _write(workspace, "fed_server.json", settings, "server", own)
+
+
+def write_admin_startup(
+    workspace: Path, *, project: str, host: str, port: int, own: Credentials
+) -> None:
+    """The start-up folder of the person who submits studies."""
+    settings = {
+        "format_version": 1,
+        "admin": {
+            "project_name": project,
+            "username": COORDINATOR_USER,
+            "server_identity": host,
+            "scheme": SCHEME,
+            # On the server's own machine, which may not be reached by its name from inside.
+            "host": host if is_loopback(host) else "127.0.0.1",
+            "port": port,
+            "connection_security": _SECURITY,
+            "uid_source": "user_input",
+            "with_file_transfer": True,
+            "upload_dir": "transfer",
+            "download_dir": "transfer",
+            "client_key": "client.key",
+            "client_cert": "client.crt",
+            "ca_cert": ROOT,
+        },
+    }
+    _write(workspace, "fed_admin.json", settings, "client", own)
+
+
+def _write(
+    workspace: Path, name: str, settings: dict[str, Any], role: str, own: Credentials
+) -> None:
+    startup = owners_folder(owners_folder(workspace) / "startup")
+    write_private_json(startup / name, settings)
+    write_atomically(startup / f"{role}.crt", own.certificate)
+    write_atomically(startup / f"{role}.key", own.key)
+    write_atomically(startup / ROOT, own.root)
 
 
 def write_center_rules(workspace: Path) -> None:
@@ -60,7 +161,7 @@ def write_center_rules(workspace: Path) -> None:
         # A log may hold what an error said about a patient: none is sent to the coordinator.
         "allow_log_streaming": False,
         "client": {"retry_timeout": 30, "compression": "Gzip"},
-        "app_validator": {"path": "fedcox.deployment.job_check.OnlySettings", "args": {}},
+        "app_validator": {"path": "fedcox.deployment.job_launcher.OnlySettings", "args": {}},
         "components": [
             _component(
                 "resource_manager",
@@ -88,7 +189,7 @@ def write_server_rules(workspace: Path, *, store: Path, centers: int) -> None:
         "format_version": 2,
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": list(SERVER_CLASSES),
-        "app_validator": {"path": "fedcox.deployment.job_check.OnlySettings", "args": {}},
+        "app_validator": {"path": "fedcox.deployment.job_launcher.OnlySettings", "args": {}},
         "servers": [
             {
                 "admin_storage": "transfer",
@@ -174,13 +275,21 @@ def _check_startup(workspace: Path, expected: frozenset[str]) -> None:
 
 
 def _refuse_others(folder: Path, ours: frozenset[str]) -> None:
-    remove_parts(folder, ours)
+    _remove_parts(folder, ours)
     others = sorted(path.name for path in folder.iterdir() if path.name not in ours)
     if others:
         raise DeploymentError(
             f"{folder} holds more than fedcox wrote: {', '.join(others)}.",
             ["The engine would obey these files. Move them away, if they are not yours."],
         )
+
+
+def _remove_parts(folder: Path, names: Collection[str]) -> None:
+    """Remove what `whole_file`, cut off, left of files of these names; nothing else."""
+    for path in folder.iterdir():
+        of = _PART.fullmatch(path.name)
+        if of and of[1] in names and path.is_file() and not path.is_symlink():
+            path.unlink()
 
 
 def _component(name: str, path: str, **args: Any) -> dict[str, Any]:

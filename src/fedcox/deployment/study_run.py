@@ -1,26 +1,30 @@
 """One study between hospitals, from the first message to the report.
 
-It runs in the server's job process and talks to the rest by files of the run's folder.
+It runs in the server's job process and talks to the rest by files of the run's folder. Before
+the first question every hospital is asked whether it takes part, until all have said; one that
+cannot is left out by name, with the reason it gave.
 """
 
 from __future__ import annotations
 
 import math
 import shutil
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from fedcox.deployment.invitation import Joined, Waiting, identities, invite
-from fedcox.deployment.run_folder import RunFolder
-from fedcox.deployment.study_code import study_code
+from fedcox.deployment.approval import schema_digest, study_code
+from fedcox.deployment.runs import RunFolder
 from fedcox.engines.checkpoint import Checkpointed, last_centers
-from fedcox.engines.nvflare.hub import Hub
-from fedcox.engines.nvflare.line import Line
-from fedcox.engines.nvflare.switchboard import Exchange, Switchboard
-from fedcox.errors import FedcoxWarning, InputError, StudyError
+from fedcox.engines.codec.tree import Tree
+from fedcox.engines.nvflare.coordinator_end import CoordinatorEnd, Exchange, RemoteFederation
+from fedcox.engines.nvflare.messages import PROTOCOL, Refusal, table, texts
+from fedcox.engines.nvflare.transport import Transport
+from fedcox.errors import FedcoxWarning, InputError, MessageError, StudyError
 from fedcox.reports.run_folder import write_run
 from fedcox.solvers.solver import Step
 from fedcox.study.fit import fit
@@ -33,15 +37,131 @@ if TYPE_CHECKING:
     from fedcox.privacy.identity import PublicIdentity
     from fedcox.study.fitted import FittedStudy
 
+
+#: A center that refuses for one of these may say yes later.
+_LATER = frozenset({"waiting", "busy"})
+#: Patients of one center. Who says more would push the others' numbers out of what they accept.
+_MOST = 10**9
 #: Seconds for a round, where the study names none.
 TIMEOUT = 300.0
 #: Seconds that the process of a job that was broken off has to end.
 _PATIENCE = 60.0
 
 
+@dataclass(frozen=True)
+class Joined:
+    """A center that takes part, and how many patients it has.
+
+    Under masks or noise nobody learns that. A center whose patients are others than in
+    an earlier job of the run has another `mark`.
+    """
+
+    patients: int | None
+    mark: str
+
+
+class Waiting:
+    """For how many seconds, and after which pauses, centers are asked again."""
+
+    def __init__(self, run: RunFolder, wait: float, pause: float) -> None:
+        self._run, self._pause = run, pause
+        self._end = time.monotonic() + wait
+
+    def over(self, reasons: Mapping[str, str]) -> bool:
+        """Say who is waited for, and wait; or say that it was long enough."""
+        if time.monotonic() > self._end:
+            return True
+        self._run.tell("waiting", reasons=dict(reasons))
+        time.sleep(self._pause)
+        return False
+
+    def go_on_without(self, reasons: Mapping[str, str]) -> None:
+        """Say who takes no part, and why."""
+        self._run.tell("without", reasons=dict(reasons))
+
+
+def identities(run: RunFolder, board: CoordinatorEnd, waiting: Waiting) -> dict[str, str]:
+    """The centers' public identities; of one that is away now, as it was known before."""
+    from fedcox.privacy.identity import PublicIdentity
+
+    def read(_: str, told: Tree) -> str:
+        text = texts(table(told, "fedcox", "identity"))["identity"]
+        try:
+            # As everybody writes it: a center cannot change the study's code for the others.
+            return PublicIdentity.from_text(text).to_text()
+        except InputError as error:
+            raise MessageError("It does not say who it is.") from error
+
+    asked = board.names
+    known = run.identities() | board.ask("hello", dict.fromkeys(asked, None), read)
+    silent = {name: board.lost[name] for name in asked if name not in board.names}
+    if silent:
+        waiting.go_on_without(silent)
+    run.keep_identities(known)
+    return known
+
+
+def invite(
+    study: Study,
+    board: CoordinatorEnd,
+    centers: Sequence[str],
+    known: Mapping[str, str],
+    waiting: Waiting,
+) -> dict[str, Joined]:
+    """Those that take part; the switchboard knows the others no more."""
+    body: Tree = {
+        "protocol": PROTOCOL,
+        "version": version("fedcox"),
+        "study": study.to_toml(),
+        "centers": list(centers),
+        "identities": dict(known),
+    }
+    expected = schema_digest(study)
+
+    def read(_: str, told: Tree) -> Joined:
+        return _joined(told, expected)
+
+    joined: dict[str, Joined] = {}
+    undecided = board.names
+    while undecided:
+        found, refused = board.try_once("study", dict.fromkeys(undecided, body), read)
+        joined |= found
+        later = {name: _words(each) for name, each in refused.items() if _may_change(each)}
+        if later and waiting.over(later):
+            later = {}
+        others = {name: _words(refused[name]) for name in refused if name not in later}
+        for name, reason in others.items():
+            board.drop(name, reason)
+        board.check_number()
+        if others:
+            waiting.go_on_without(others)
+        undecided = tuple(later)
+    return joined
+
+
+def _joined(told: Tree, expected: bytes) -> Joined:
+    answer = table(told, "schema", "mark", "patients")
+    schema, patients = answer["schema"], answer["patients"]
+    if not isinstance(schema, bytes) or schema != expected:
+        raise MessageError("It reads the study's columns in another way.")
+    if patients is not None and (type(patients) is not int or not 0 <= patients <= _MOST):
+        raise MessageError("It does not say how many patients it has.")
+    if not isinstance(answer["mark"], str):
+        raise MessageError("It does not say which patients it answers about.")
+    return Joined(patients, answer["mark"])
+
+
+def _may_change(reason: str | Refusal) -> bool:
+    return isinstance(reason, Refusal) and reason.reason in _LATER
+
+
+def _words(reason: str | Refusal) -> str:
+    return reason.words if isinstance(reason, Refusal) else reason
+
+
 def conduct(
     run: RunFolder,
-    line: Line,
+    line: Transport,
     centers: Sequence[str],
     *,
     command: str | None = None,
@@ -74,7 +194,7 @@ def conduct(
 
 
 def _conducted(
-    run: RunFolder, line: Line, centers: Sequence[str], pings: int, waiting: Waiting
+    run: RunFolder, line: Transport, centers: Sequence[str], pings: int, waiting: Waiting
 ) -> FittedStudy:
     study = Study.read(run.study).between_hospitals(len(centers))
     _check_batches(study)
@@ -105,7 +225,7 @@ def _conducted(
 
 
 def _go_on_with_the_same(
-    run: RunFolder, board: Switchboard, joined: Mapping[str, Joined]
+    run: RunFolder, board: CoordinatorEnd, joined: Mapping[str, Joined]
 ) -> None:
     """Under noise a run goes on from its last round, without those that were not in it."""
     before = last_centers(run.checkpoint)
@@ -129,9 +249,9 @@ def _check_batches(study: Study) -> None:
 
 
 def _switchboard(
-    run: RunFolder, study: Study, line: Line, centers: Sequence[str]
-) -> Switchboard:
-    board = Switchboard(
+    run: RunFolder, study: Study, line: Transport, centers: Sequence[str]
+) -> CoordinatorEnd:
+    board = CoordinatorEnd(
         line,
         needed=study.attendance.among(len(centers)),
         timeout=study.attendance.timeout or TIMEOUT,
@@ -147,7 +267,7 @@ def _switchboard(
 
 def _federation(
     study: Study,
-    board: Switchboard,
+    board: CoordinatorEnd,
     code: str,
     known: Mapping[str, str],
     joined: Mapping[str, Joined],
@@ -156,11 +276,13 @@ def _federation(
         counted = {name: each.patients for name, each in joined.items()}
         patients = {name: number for name, number in counted.items() if number is not None}
         whole = len(patients) == len(counted)
-        return Hub(board, len(study.schema.encoded_names), patients if whole else None)
+        return RemoteFederation(
+            board, len(study.schema.encoded_names), patients if whole else None
+        )
     from fedcox.engines.masked import Masked
-    from fedcox.engines.nvflare.carrier import SwitchboardCarrier
+    from fedcox.engines.nvflare.coordinator_end import RemoteMaskedCenters
 
-    return Masked(code, _public(known), SwitchboardCarrier(board))
+    return Masked(code, _public(known), RemoteMaskedCenters(board))
 
 
 @contextmanager

@@ -1,17 +1,21 @@
-"""How a run of a study begins, goes on after a crash, and is handed over."""
+"""A run of a study in the coordinator's folder: what it keeps, how it begins and ends."""
 
 from __future__ import annotations
 
 import fcntl
+import json
+import os
 import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fedcox.deployment.run_folder import RunFolder
 from fedcox.errors import CentersMissingError, DeploymentError, InputError, OutputError
+from fedcox.files.followed import append_rows
 from fedcox.files.writing import whole_folder, write_atomically
 from fedcox.reports.run_folder import check_run_folder
 from fedcox.study.study import Study
@@ -21,8 +25,135 @@ if TYPE_CHECKING:
     from fedcox.deployment.jobs import Session
 
 
+_IDENTITIES, _LEFT_OUT = "identities.json", "left_out.json"
+_FOR_GOOD = (_IDENTITIES, _LEFT_OUT)
 #: Seconds that a job which was broken off has to end.
 _PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The study as it runs, its progress, its finished rounds, and how it ended."""
+
+    path: Path
+
+    @property
+    def study(self) -> Path:
+        return self.path / "study.toml"
+
+    @property
+    def progress(self) -> Path:
+        return self.path / "progress.jsonl"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result"
+
+    @property
+    def error(self) -> Path:
+        return self.path / "error.json"
+
+    @property
+    def settings(self) -> Path:
+        return self.path / "settings.json"
+
+    @property
+    def stop(self) -> Path:
+        return self.path / "stop"
+
+    def tell(self, kind: str, **told: Any) -> None:
+        """One line of progress, for whoever watches the run."""
+        row = {"kind": kind, "at": time.time(), **told}
+        append_rows(self.progress, [row], on_disk=False)
+
+    def ask_to_stop(self) -> None:
+        """Before the job is ended: centers whose processes end with it are not lost."""
+        self.stop.touch()
+
+    def fail(self, error: InputError) -> None:
+        """Leave the reason why the run stopped."""
+        record = {"subject": error.subject, "faults": list(error.faults)}
+        write_atomically(self.error, json.dumps(record, ensure_ascii=False) + "\n")
+
+    def failure(self) -> InputError | None:
+        """Why the run stopped, if it left a reason."""
+        if not self.error.exists():
+            return None
+        told = json.loads(self.error.read_text(encoding="utf-8"))
+        return DeploymentError(told["subject"], told["faults"])
+
+    def write_settings(self, settings: Mapping[str, Any]) -> None:
+        """What the job's process needs to know besides the study."""
+        write_atomically(self.settings, json.dumps(dict(settings)) + "\n")
+
+    def read_settings(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.settings.read_text(encoding="utf-8"))
+        return told
+
+    def identities(self) -> dict[str, str]:
+        """Public identities of centers, as they were told in this run so far."""
+        file = self.path / _IDENTITIES
+        if not file.exists():
+            return {}
+        told: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+        return told
+
+    def keep_identities(self, identities: Mapping[str, str]) -> None:
+        """For when a center is away in a later job of the run."""
+        write_atomically(self.path / _IDENTITIES, json.dumps(dict(identities)) + "\n")
+
+    def left_out(self) -> tuple[str, ...]:
+        """Centers without which masked sums of this run were opened."""
+        file = self.path / _LEFT_OUT
+        if not file.exists():
+            return ()
+        return tuple(json.loads(file.read_text(encoding="utf-8")))
+
+    def leave_out(self, names: Iterable[str]) -> None:
+        """Remember them: sums with and without a center would give it away."""
+        known = sorted({*self.left_out(), *names})
+        write_atomically(self.path / _LEFT_OUT, json.dumps(known) + "\n")
+
+    def for_good(self) -> dict[str, str]:
+        """What hospitals remember of the study, too, and no new run sets back; by file."""
+        files = (self.path / name for name in _FOR_GOOD)
+        return {file.name: file.read_text("utf-8") for file in files if file.exists()}
+
+    def take_over(self, kept: Mapping[str, str]) -> None:
+        """Go on from what an older run of the same study left."""
+        for name, text in kept.items():
+            write_atomically(self.path / name, text)
+
+    @contextmanager
+    def alone(self, patience: float) -> Iterator[None]:
+        """One process at a time: that of a job that was broken off may still be ending."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            if not _locked(handle, patience):
+                raise DeploymentError(
+                    "An earlier job of this run is still at work.",
+                    ["Wait until it has ended, or stop the server and start it again."],
+                )
+            yield
+        finally:
+            os.close(handle)
+
+
+def _locked(handle: int, patience: float) -> bool:
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.2)
+        else:
+            return True
 
 
 @contextmanager
