@@ -16,7 +16,7 @@ from fedcox.deployment.study_admission import StudyAdmission
 from fedcox.engines.nvflare.center_end import CenterEnd
 from fedcox.privacy.identity import Identity
 from fedcox.study.study import Study
-from tests.engines.nvflare.direct_line import DirectLine, Tamper
+from tests.engines.nvflare.direct_transport import DirectTransport, Tamper
 
 CENTERS = ("Aachen", "Bern", "Cork")
 STUDY = """
@@ -101,18 +101,18 @@ class Hospitals:
             )
             for name in centers
         }
-        self.desks: list[StudyAdmission] = []
+        self.admissions: list[StudyAdmission] = []
 
-    def line(self, tamper: Tamper = lambda name, call, answer: answer) -> DirectLine:
+    def line(self, tamper: Tamper = lambda name, call, answer: answer) -> DirectTransport:
         """A new job: every center begins with what its folder holds."""
-        for desk in self.desks:
-            desk.close()
-        self.desks = [StudyAdmission(folder) for folder in self.folders.values()]
+        for admission in self.admissions:
+            admission.close()
+        self.admissions = [StudyAdmission(folder) for folder in self.folders.values()]
         sites = {
-            name: CenterEnd(name, desk)
-            for name, desk in zip(self.folders, self.desks, strict=True)
+            name: CenterEnd(name, admission)
+            for name, admission in zip(self.folders, self.admissions, strict=True)
         }
-        return DirectLine(sites, tamper)
+        return DirectTransport(sites, tamper)
 
     def run(self, study: str = PLAIN, name: str = "run") -> RunFolder:
         """A folder for a run of this study."""

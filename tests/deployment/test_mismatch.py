@@ -6,7 +6,7 @@ import pytest
 
 from fedcox.errors import InputError
 from tests.deployment.hospitals import CENTERS, Hospitals
-from tests.deployment.test_conduct import approved, conducted, result
+from tests.deployment.test_study_run import approved, conducted, result
 
 
 def test_a_center_that_reads_the_columns_in_another_way_is_told_by_name(

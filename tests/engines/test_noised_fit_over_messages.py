@@ -21,7 +21,7 @@ from fedcox.study.asked import NOISED
 from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.study import Study
-from tests.engines.nvflare.direct_line import DirectLine, OpenDesk, invite
+from tests.engines.nvflare.direct_transport import DirectTransport, OpenAdmission, invite
 from tests.study.test_noised_fit import CENTERS, EACH, seeded, tables
 
 NOISE = {"epsilon": 12.0, "patients": CENTERS * EACH, "events": 1400}
@@ -46,7 +46,7 @@ def over_messages(study: Study) -> Federation:
             for name, center in centers.items()
         }
     sites = {name: site(center, masked.get(name)) for name, center in centers.items()}
-    board = CoordinatorEnd(DirectLine(sites), needed=3, timeout=60.0)
+    board = CoordinatorEnd(DirectTransport(sites), needed=3, timeout=60.0)
     invite(board, lambda _, told: None)
     if masked:
         return Masked("code", known, RemoteMaskedCenters(board))
@@ -56,7 +56,7 @@ def over_messages(study: Study) -> Federation:
 def site(center: Center, masked: MaskedCenter | None) -> CenterEnd:
     noise_only = masked is None
     opened = OpenStudy(center, frozenset(NOISED), b"schema", masked, noise_only)
-    return CenterEnd(center.name, OpenDesk(opened))
+    return CenterEnd(center.name, OpenAdmission(opened))
 
 
 @pytest.mark.parametrize("secure_sums", [False, True])

@@ -13,7 +13,7 @@ from fedcox.privacy.messages import Announcement, ByName
 from fedcox.privacy.secure_sum import SecureSum
 from fedcox.privacy.secure_sum_center import SecureSumCenter
 from fedcox.privacy.session import Session
-from tests.privacy.parties import (
+from tests.privacy.secure_sum_examples import (
     QUESTION,
     SIGNATURE,
     STUDY,

@@ -27,8 +27,8 @@ _CODE = re.compile(r"[0-9a-f]{4}(-[0-9a-f]{4}){7}")
 
 def study_code(study: Study, centers: Sequence[str], identities: Mapping[str, str]) -> str:
     """128 bits in eight groups of four digits."""
-    told = json.dumps([study.to_toml(), sorted(centers), sorted(identities.items())])
-    digits = hashlib.sha256(b"fedcox study code\n" + told.encode()).hexdigest()[:32]
+    content = json.dumps([study.to_toml(), sorted(centers), sorted(identities.items())])
+    digits = hashlib.sha256(b"fedcox study code\n" + content.encode()).hexdigest()[:32]
     return "-".join(digits[start : start + 4] for start in range(0, 32, 4))
 
 
@@ -79,8 +79,10 @@ class Approvals:
 
     def waiting(self) -> list[Request]:
         """What nobody has decided about, oldest first."""
-        found = [request for request in self._requests() if self.decision(request.code) is None]
-        return sorted(found, key=lambda request: request.received)
+        undecided = [
+            request for request in self._requests() if self.decision(request.code) is None
+        ]
+        return sorted(undecided, key=lambda request: request.received)
 
     def decision(self, code: str) -> bool | None:
         """Approved, declined, or nobody has said."""
@@ -111,8 +113,8 @@ class Approvals:
     def _requests(self) -> Iterator[Request]:
         for file in sorted(self._pending.glob("*.json")):
             try:
-                told = json.loads(file.read_text(encoding="utf-8"))
-                yield Request(**{**told, "centers": tuple(told["centers"])})
+                content = json.loads(file.read_text(encoding="utf-8"))
+                yield Request(**{**content, "centers": tuple(content["centers"])})
             except (ValueError, TypeError, KeyError) as error:
                 raise InputError(
                     f"{file} cannot be read.", ["Delete it; the study is shown again."]

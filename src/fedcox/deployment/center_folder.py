@@ -37,9 +37,9 @@ class CenterFolder:
     def read(cls, folder: str | Path) -> CenterFolder:
         """The folder that `fedcox center join` made."""
         path = Path(folder).resolve()
-        told = read_json(path / "center.json", _MISSING)
+        content = read_json(path / "center.json", _MISSING)
         try:
-            return cls(path, **_fields(told))
+            return cls(path, **_fields(content))
         except (KeyError, TypeError, ValueError) as error:
             raise DeploymentError(
                 f"{path / 'center.json'} is damaged or of another version of fedcox."
@@ -132,9 +132,9 @@ class CenterSettings:
 
     @classmethod
     def read(cls, file: Path) -> CenterSettings:
-        told = read_json(file, "Start the center with `fedcox center start`.")
+        content = read_json(file, "Start the center with `fedcox center start`.")
         try:
-            return cls(str(told["data"]), str(told["policy"]))
+            return cls(str(content["data"]), str(content["policy"]))
         except KeyError as error:
             raise DeploymentError(
                 f"{file} is damaged.", ["Start the center again with `fedcox center start`."]
@@ -205,7 +205,7 @@ def _use(kit: Kit, folder: Path) -> None:
         center=kit.center,
         host=kit.host,
         port=kit.port,
-        own=Credentials(kit.root.encode(), kit.certificate.encode(), kit.key.encode()),
+        credentials=Credentials(kit.root.encode(), kit.certificate.encode(), kit.key.encode()),
     )
     write_center_rules(flare)
     write_private_json(
@@ -221,14 +221,14 @@ def _use(kit: Kit, folder: Path) -> None:
     )
 
 
-def _fields(told: dict[str, Any]) -> dict[str, Any]:
-    if told["version"] != _VERSION:
+def _fields(content: dict[str, Any]) -> dict[str, Any]:
+    if content["version"] != _VERSION:
         raise ValueError
-    of = Participants(told["project"], told["host"], told["port"], (told["name"],))
+    of = Participants(content["project"], content["host"], content["port"], (content["name"],))
     return {
-        "name": told["name"],
+        "name": content["name"],
         "project": of.project,
         "host": of.host,
         "port": of.port,
-        "expires": date.fromisoformat(told["expires"]),
+        "expires": date.fromisoformat(content["expires"]),
     }

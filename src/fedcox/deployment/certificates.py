@@ -46,13 +46,13 @@ def chain_faults(*, root: bytes, certificate: bytes, key: bytes, subject: str) -
     """Why this certificate, with this key, does not show that its holder is `subject`."""
     try:
         authority = _certificate(root, "The authority's certificate")
-        own = _certificate(certificate, "The certificate")
+        issued = _certificate(certificate, "The certificate")
     except DeploymentError as error:
         return [str(error)]
     return [
-        *_signature_faults(authority, own),
-        *_key_faults(own, key),
-        *_subject_faults(own, subject),
+        *_signature_faults(authority, issued),
+        *_key_faults(issued, key),
+        *_subject_faults(issued, subject),
     ]
 
 
@@ -100,7 +100,7 @@ def _certificate(pem: bytes, name: str) -> Certificate:
     return certificate
 
 
-def _signature_faults(authority: Certificate, own: Certificate) -> list[str]:
+def _signature_faults(authority: Certificate, certificate: Certificate) -> list[str]:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.x509 import BasicConstraints, ExtensionNotFound
 
@@ -111,13 +111,13 @@ def _signature_faults(authority: Certificate, own: Certificate) -> list[str]:
     if not may_sign:
         return ["The authority's certificate is not one that may sign others."]
     try:
-        own.verify_directly_issued_by(authority)
+        certificate.verify_directly_issued_by(authority)
     except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
         return ["The certificate was not signed by the authority beside it."]
     return []
 
 
-def _key_faults(own: Certificate, key: bytes) -> list[str]:
+def _key_faults(certificate: Certificate, key: bytes) -> list[str]:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -127,16 +127,17 @@ def _key_faults(own: Certificate, key: bytes) -> list[str]:
         return ["The private key is damaged: it cannot be read."]
     return (
         []
-        if public == own.public_key()
+        if public == certificate.public_key()
         else ["The private key does not belong to the certificate."]
     )
 
 
-def _subject_faults(own: Certificate, subject: str) -> list[str]:
+def _subject_faults(certificate: Certificate, subject: str) -> list[str]:
     from cryptography.x509.oid import NameOID
 
     names = [
-        str(each.value) for each in own.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        str(each.value)
+        for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     ]
     return [] if names == [subject] else [f"The certificate is not that of {subject!r}."]
 
@@ -173,10 +174,10 @@ class Authority:
         cls, project: str, key: RSAPrivateKey, now: datetime, until: datetime
     ) -> Authority:
         tools = flare_module("nvflare.lighter.utils")
-        own = tools.Identity(project)
+        identity = tools.Identity(project)
         certificate = tools.generate_cert(
-            own,
-            own,
+            identity,
+            identity,
             key,
             key.public_key(),
             ca=True,

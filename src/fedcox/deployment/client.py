@@ -35,10 +35,10 @@ SIGN_OF_LIFE = 4
 def validity(home: CenterFolder) -> str:
     """How long the certificate lasts, and what to do where that is not long."""
     days = home.days_left(datetime.now(UTC))
-    told = f"Its certificate is valid until {home.expires}."
+    words = f"Its certificate is valid until {home.expires}."
     if days > _SOON:
-        return told
-    return f"{told} That is in {days} days: ask the coordinator for a new kit."
+        return words
+    return f"{words} That is in {days} days: ask the coordinator for a new kit."
 
 
 def prepare(

@@ -3,8 +3,8 @@
 The files of its `startup` folder are those of `nvflare provision` without its scripts, written
 here so that nobody edits them and nothing of another machine is obeyed. The files of its
 `local` folder say what it may do: the machine's owner writes them, and nobody else. The engine
-obeys them, and every file of certain names beside them. They are written anew before each start; a
-file that fedcox did not write is refused, since it could allow what these forbid.
+obeys them, and every file of certain names beside them. They are written anew before each
+start; a file that fedcox did not write is refused, since it could allow what these forbid.
 """
 
 from __future__ import annotations
@@ -62,7 +62,13 @@ _RULES = frozenset(
 
 
 def write_center_startup(
-    workspace: Path, *, project: str, center: str, host: str, port: int, own: Credentials
+    workspace: Path,
+    *,
+    project: str,
+    center: str,
+    host: str,
+    port: int,
+    credentials: Credentials,
 ) -> None:
     """The start-up folder of a hospital's client."""
     settings = {
@@ -84,11 +90,11 @@ def write_center_startup(
             "connection_security": _SECURITY,
         },
     }
-    _write(workspace, "fed_client.json", settings, "client", own)
+    _write(workspace, "fed_client.json", settings, "client", credentials)
 
 
 def write_server_startup(
-    workspace: Path, *, project: str, host: str, port: int, own: Credentials
+    workspace: Path, *, project: str, host: str, port: int, credentials: Credentials
 ) -> None:
     """The start-up folder of the coordinator's server.
 
@@ -111,11 +117,11 @@ def write_server_startup(
             }
         ],
     }
-    _write(workspace, "fed_server.json", settings, "server", own)
+    _write(workspace, "fed_server.json", settings, "server", credentials)
 
 
 def write_admin_startup(
-    workspace: Path, *, project: str, host: str, port: int, own: Credentials
+    workspace: Path, *, project: str, host: str, port: int, credentials: Credentials
 ) -> None:
     """The start-up folder of the person who submits studies."""
     settings = {
@@ -138,17 +144,17 @@ def write_admin_startup(
             "ca_cert": ROOT,
         },
     }
-    _write(workspace, "fed_admin.json", settings, "client", own)
+    _write(workspace, "fed_admin.json", settings, "client", credentials)
 
 
 def _write(
-    workspace: Path, name: str, settings: dict[str, Any], role: str, own: Credentials
+    workspace: Path, name: str, settings: dict[str, Any], role: str, credentials: Credentials
 ) -> None:
     startup = owners_folder(owners_folder(workspace) / "startup")
     write_private_json(startup / name, settings)
-    write_atomically(startup / f"{role}.crt", own.certificate)
-    write_atomically(startup / f"{role}.key", own.key)
-    write_atomically(startup / ROOT, own.root)
+    write_atomically(startup / f"{role}.crt", credentials.certificate)
+    write_atomically(startup / f"{role}.key", credentials.key)
+    write_atomically(startup / ROOT, credentials.root)
 
 
 def write_center_rules(workspace: Path) -> None:

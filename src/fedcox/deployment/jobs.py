@@ -151,10 +151,10 @@ class Session:
         unknown = flare_module("nvflare.fuel.flare_api.api_spec").JobNotFound
         with _asked():
             try:
-                told = self._line.get_job_meta(job)
+                meta = self._line.get_job_meta(job)
             except unknown:
-                told = {"status": "FINISHED:ABANDONED"}
-        return read_state(told)
+                meta = {"status": "FINISHED:ABANDONED"}
+        return read_state(meta)
 
 
 def job_files(run: str, centers: Sequence[str], needed: int) -> dict[str, Mapping[str, Any]]:
@@ -230,22 +230,22 @@ _REASONS = {
 }
 
 
-def read_state(told: Mapping[str, Any]) -> JobState:
+def read_state(meta: Mapping[str, Any]) -> JobState:
     """A job's state from what the engine keeps about it."""
-    status = str(told.get("status", ""))
+    status = str(meta.get("status", ""))
     name = _STATES.get(status, "failed")
     if name == "submitted":
-        tries = told.get("schedule_history") or []
+        tries = meta.get("schedule_history") or []
         return JobState(name, str(tries[-1]).partition(": ")[2] if tries else "")
     if name == "failed":
-        reasons = [_REASONS.get(status, f"the engine says {status}"), *_refusals(told)]
+        reasons = [_REASONS.get(status, f"the engine says {status}"), *_refusals(meta)]
         return JobState(name, "; ".join(reasons))
     return JobState(name)
 
 
-def _refusals(told: Mapping[str, Any]) -> list[str]:
+def _refusals(meta: Mapping[str, Any]) -> list[str]:
     """What centers said when the job was brought to them."""
-    detail = told.get("job_deploy_detail") or []
+    detail = meta.get("job_deploy_detail") or []
     return [str(line) for line in detail if not str(line).endswith(": OK")]
 
 

@@ -86,29 +86,29 @@ def start(
 
 def belonging(workspace: Path) -> list[Any]:
     """The engine's processes of one workspace, the job processes included."""
-    processes = flare_module("psutil")
+    psutil = flare_module("psutil")
     place = str(workspace.resolve())
-    found = []
-    for process in processes.process_iter(["cmdline", "uids"]):
+    ours = []
+    for process in psutil.process_iter(["cmdline", "uids"]):
         words = process.info["cmdline"] or []
         owner = process.info["uids"]
         if owner is not None and owner.real == os.getuid() and _is_of(words, place):
-            found.append(process)
-    return found
+            ours.append(process)
+    return ours
 
 
 def end(workspace: Path) -> None:
     """End every process of a workspace, by force where asking does not help."""
     deadline = time.monotonic() + _PATIENCE
     asked: set[int] = set()
-    while found := belonging(workspace):
+    while left := belonging(workspace):
         by_force = time.monotonic() > deadline
         if time.monotonic() > deadline + _PATIENCE:
             raise DeploymentError(
                 "Some processes cannot be ended.",
-                [f"Process {process.pid}: end it by hand." for process in found],
+                [f"Process {process.pid}: end it by hand." for process in left],
             )
-        for process in found:
+        for process in left:
             if by_force or process.pid not in asked:
                 _signal(process.pid, signal.SIGKILL if by_force else signal.SIGTERM)
                 asked.add(process.pid)
@@ -123,15 +123,15 @@ def record(path: Path, pid: int) -> None:
 
 def recorded(path: Path) -> Running | None:
     """The process that was written down, if it still runs; a number used again is not it."""
-    processes = flare_module("psutil")
+    psutil = flare_module("psutil")
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
         running = Running(int(known["pid"]), float(known["started"]))
-        process = processes.Process(running.pid)
-        if process.status() == processes.STATUS_ZOMBIE:
+        process = psutil.Process(running.pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
             return None
         return running if process.create_time() == running.started else None
-    except (OSError, ValueError, KeyError, TypeError, processes.Error):
+    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
 
 

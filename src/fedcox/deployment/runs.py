@@ -65,9 +65,9 @@ class RunFolder:
     def stop(self) -> Path:
         return self.path / "stop"
 
-    def tell(self, kind: str, **told: Any) -> None:
+    def tell(self, kind: str, **content: Any) -> None:
         """One line of progress, for whoever watches the run."""
-        row = {"kind": kind, "at": time.time(), **told}
+        row = {"kind": kind, "at": time.time(), **content}
         append_rows(self.progress, [row], on_disk=False)
 
     def ask_to_stop(self) -> None:
@@ -83,24 +83,24 @@ class RunFolder:
         """Why the run stopped, if it left a reason."""
         if not self.error.exists():
             return None
-        told = json.loads(self.error.read_text(encoding="utf-8"))
-        return DeploymentError(told["subject"], told["faults"])
+        record = json.loads(self.error.read_text(encoding="utf-8"))
+        return DeploymentError(record["subject"], record["faults"])
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """What the job's process needs to know besides the study."""
         write_atomically(self.settings, json.dumps(dict(settings)) + "\n")
 
     def read_settings(self) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self.settings.read_text(encoding="utf-8"))
-        return told
+        settings: dict[str, Any] = json.loads(self.settings.read_text(encoding="utf-8"))
+        return settings
 
     def identities(self) -> dict[str, str]:
         """Public identities of centers, as they were told in this run so far."""
         file = self.path / _IDENTITIES
         if not file.exists():
             return {}
-        told: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
-        return told
+        known: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+        return known
 
     def keep_identities(self, identities: Mapping[str, str]) -> None:
         """For when a center is away in a later job of the run."""
@@ -157,7 +157,7 @@ def _locked(handle: int, patience: float) -> bool:
 
 
 @contextmanager
-def attended(home: CoordinatorFolder, study: Study) -> Iterator[None]:
+def run_lock(home: CoordinatorFolder, study: Study) -> Iterator[None]:
     """One command at a time for the runs of one name, from its beginning to its result."""
     home.runs.mkdir(mode=0o700, exist_ok=True)
     with (home.runs / f".{run_name(study)}.lock").open("wb") as lock:

@@ -108,7 +108,9 @@ class StudyAdmission:
             private,
             memory.now.mark,
             StudyScope(study).allows,
-            partial(_attended, self._folder.name, invitation, study.attendance.among(centers)),
+            partial(
+                _enough_of_them, self._folder.name, invitation, study.attendance.among(centers)
+            ),
         )
 
     def check_agreed(self) -> None:
@@ -117,18 +119,18 @@ class StudyAdmission:
             raise NotNowError(Refusal("waiting" if decision is None else "declined"))
 
     def leaving(self, rows: Sequence[Leaving]) -> None:
-        told = {"time": _now(), "study": self._study}
+        heading = {"time": _now(), "study": self._study}
         plain = [{key: _plain(value) for key, value in vars(row).items()} for row in rows]
-        append_rows(self._folder.ledger, [{**told, **row} for row in plain])
+        append_rows(self._folder.ledger, [{**heading, **row} for row in plain])
 
     def trouble(self, error: Exception) -> None:
         """Into the hospital's own log: words for a refusal, the whole trace for a fault."""
         if isinstance(error, InputError):
             lines = [error.subject, *(f"  {fault}" for fault in error.faults)]
-            told = "\n".join(map(shown, lines))
+            words = "\n".join(map(shown, lines))
         else:
-            told = "".join(traceback.format_exception(error))
-        self._folder.note(told)
+            words = "".join(traceback.format_exception(error))
+        self._folder.note(words)
 
     def _read_study(self, invitation: Invitation) -> Study:
         if invitation.version != version("fedcox"):
@@ -285,10 +287,12 @@ class StudyAdmission:
         return Identity.load(self._folder.identity)
 
 
-def _attended(own: str, invitation: Invitation, needed: int, centers: Sequence[str]) -> bool:
+def _enough_of_them(
+    name: str, invitation: Invitation, needed: int, centers: Sequence[str]
+) -> bool:
     """Whether a sum over these centers is one of the study that was approved."""
     among = frozenset(centers)
-    return own in among <= frozenset(invitation.centers) and len(among) >= needed
+    return name in among <= frozenset(invitation.centers) and len(among) >= needed
 
 
 def _plain(value: Any) -> Any:

@@ -27,7 +27,7 @@ from nvflare.collab.runtime.defs import SYNC_TASK_NAME
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
 from fedcox.deployment.extras import flare_module
 from fedcox.deployment.runs import RunFolder
-from fedcox.deployment.study_run import conduct
+from fedcox.deployment.study_run import run_study
 from fedcox.engines.nvflare.transport import CollabTransport, make_ready
 
 #: What a center publishes, and by what one that has started is known.
@@ -106,7 +106,9 @@ class StudyController(CollabController):  # type: ignore[misc]  # the engine has
         abort_signal: Any = None,
     ) -> None:
         """Ask those that are there to tell what they publish, then to be ready for calls."""
-        present = [name for name, told in self.client_info.items() if told is not _NOTHING]
+        present = [
+            name for name, interface in self.client_info.items() if interface is not _NOTHING
+        ]
         if not present:
             return
         super().broadcast_and_wait(
@@ -128,9 +130,9 @@ def has_started(site: Any) -> bool:
     return any(part.target_interface.get_method(PUBLISHED) is not None for part in parts)
 
 
-def _publishes(told: Any) -> bool:
+def _publishes(interface: Any) -> bool:
     """As it says itself: of the objects of its job, by their names, which methods."""
-    published = getattr(told, "publish_interface", None)
+    published = getattr(interface, "publish_interface", None)
     objects = published.values() if isinstance(published, dict) else ()
     return any(isinstance(methods, dict) and PUBLISHED in methods for methods in objects)
 
@@ -147,15 +149,15 @@ class StudyJob:
         folder = CoordinatorFolder.read(Path(collab.workspace.get_root_dir()).parent)
         run, context = RunFolder(folder.runs / self.run), collab.context
         settings = run.read_settings()
-        line = CollabTransport(
+        transport = CollabTransport(
             {site.name: site if has_started(site) else None for site in collab.clients},
             stopped=lambda: run.stop.exists() or bool(context.is_aborted()),
         )
         forget_in_one_thread()
         make_ready()
-        conduct(
+        run_study(
             run,
-            line,
+            transport,
             settings["centers"],
             command=settings["command"],
             pings=settings["pings"],

@@ -80,21 +80,21 @@ class Waiting:
         self._run.tell("without", reasons=dict(reasons))
 
 
-def identities(run: RunFolder, board: CoordinatorEnd, waiting: Waiting) -> dict[str, str]:
+def identities(run: RunFolder, end: CoordinatorEnd, waiting: Waiting) -> dict[str, str]:
     """The centers' public identities; of one that is away now, as it was known before."""
     from fedcox.privacy.identity import PublicIdentity
 
-    def read(_: str, told: Tree) -> str:
-        text = texts(table(told, "fedcox", "identity"))["identity"]
+    def read(_: str, answer: Tree) -> str:
+        text = texts(table(answer, "fedcox", "identity"))["identity"]
         try:
             # As everybody writes it: a center cannot change the study's code for the others.
             return PublicIdentity.from_text(text).to_text()
         except InputError as error:
             raise MessageError("It does not say who it is.") from error
 
-    asked = board.names
-    known = run.identities() | board.ask("hello", dict.fromkeys(asked, None), read)
-    silent = {name: board.lost[name] for name in asked if name not in board.names}
+    asked = end.names
+    known = run.identities() | end.ask("hello", dict.fromkeys(asked, None), read)
+    silent = {name: end.lost[name] for name in asked if name not in end.names}
     if silent:
         waiting.go_on_without(silent)
     run.keep_identities(known)
@@ -103,7 +103,7 @@ def identities(run: RunFolder, board: CoordinatorEnd, waiting: Waiting) -> dict[
 
 def invite(
     study: Study,
-    board: CoordinatorEnd,
+    end: CoordinatorEnd,
     centers: Sequence[str],
     known: Mapping[str, str],
     waiting: Waiting,
@@ -118,37 +118,37 @@ def invite(
     }
     expected = schema_digest(study)
 
-    def read(_: str, told: Tree) -> Joined:
-        return _joined(told, expected)
+    def read(_: str, answer: Tree) -> Joined:
+        return _joined(answer, expected)
 
     joined: dict[str, Joined] = {}
-    undecided = board.names
+    undecided = end.names
     while undecided:
-        found, refused = board.try_once("study", dict.fromkeys(undecided, body), read)
-        joined |= found
+        accepted, refused = end.try_once("study", dict.fromkeys(undecided, body), read)
+        joined |= accepted
         later = {name: _words(each) for name, each in refused.items() if _may_change(each)}
         if later and waiting.over(later):
             later = {}
         others = {name: _words(refused[name]) for name in refused if name not in later}
         for name, reason in others.items():
-            board.drop(name, reason)
-        board.check_number()
+            end.drop(name, reason)
+        end.check_number()
         if others:
             waiting.go_on_without(others)
         undecided = tuple(later)
     return joined
 
 
-def _joined(told: Tree, expected: bytes) -> Joined:
-    answer = table(told, "schema", "mark", "patients")
-    schema, patients = answer["schema"], answer["patients"]
+def _joined(answer: Tree, expected: bytes) -> Joined:
+    body = table(answer, "schema", "mark", "patients")
+    schema, patients = body["schema"], body["patients"]
     if not isinstance(schema, bytes) or schema != expected:
         raise MessageError("It reads the study's columns in another way.")
     if patients is not None and (type(patients) is not int or not 0 <= patients <= _MOST):
         raise MessageError("It does not say how many patients it has.")
-    if not isinstance(answer["mark"], str):
+    if not isinstance(body["mark"], str):
         raise MessageError("It does not say which patients it answers about.")
-    return Joined(patients, answer["mark"])
+    return Joined(patients, body["mark"])
 
 
 def _may_change(reason: str | Refusal) -> bool:
@@ -159,9 +159,9 @@ def _words(reason: str | Refusal) -> str:
     return reason.words if isinstance(reason, Refusal) else reason
 
 
-def conduct(
+def run_study(
     run: RunFolder,
-    line: Transport,
+    transport: Transport,
     centers: Sequence[str],
     *,
     command: str | None = None,
@@ -178,7 +178,7 @@ def conduct(
     with run.alone(_PATIENCE):
         run.error.unlink(missing_ok=True)
         try:
-            fitted = _conducted(run, line, centers, pings, Waiting(run, wait, pause))
+            fitted = _fitted(run, transport, centers, pings, Waiting(run, wait, pause))
             write_run(
                 replace(fitted, command=command, deployed=True), run.result, overwrite=True
             )
@@ -193,50 +193,50 @@ def conduct(
             run.tell("done")
 
 
-def _conducted(
-    run: RunFolder, line: Transport, centers: Sequence[str], pings: int, waiting: Waiting
+def _fitted(
+    run: RunFolder, transport: Transport, centers: Sequence[str], pings: int, waiting: Waiting
 ) -> FittedStudy:
     study = Study.read(run.study).between_hospitals(len(centers))
     _check_batches(study)
     if study.privacy.noised:
         # A price that cannot be had is told before anybody is asked.
         spending(study, len(centers))
-    board = _switchboard(run, study, line, centers)
-    board.ping(pings)
-    known = identities(run, board, waiting)
+    end = _coordinator_end(run, study, transport, centers)
+    end.ping(pings)
+    known = identities(run, end, waiting)
     code = study_code(study, centers, known)
-    run.tell("code", code=code, centers=list(board.names))
-    joined = invite(study, board, centers, known, waiting)
+    run.tell("code", code=code, centers=list(end.names))
+    joined = invite(study, end, centers, known, waiting)
     if study.privacy.noised:
-        _go_on_with_the_same(run, board, joined)
+        _go_on_with_the_same(run, end, joined)
     if study.privacy.secure_sums:
         # On the disk before a sum is opened without them: hospitals remember it, and would
         # refuse a run that forgot it in a crash.
-        run.leave_out(board.without)
-        board.on_going_on = run.leave_out
-    bare = _federation(study, board, code, known, joined)
-    board.pings = pings
+        run.leave_out(end.without)
+        end.on_going_on = run.leave_out
+    bare = _federation(study, end, code, known, joined)
+    end.pings = pings
     with _kept(run, study, bare, joined) as federation, warnings.catch_warnings():
         absent = absent_centers(sorted(set(centers) - set(federation.names)))
         warnings.simplefilter("ignore", FedcoxWarning)  # the fit's notices hold them
         fitted = fit(study, federation, lambda step: _tell_step(run, step))
-    board.ping(pings)
+    end.ping(pings)
     return replace(fitted, notices=(*absent, *fitted.notices))
 
 
 def _go_on_with_the_same(
-    run: RunFolder, board: CoordinatorEnd, joined: Mapping[str, Joined]
+    run: RunFolder, end: CoordinatorEnd, joined: Mapping[str, Joined]
 ) -> None:
     """Under noise a run goes on from its last round, without those that were not in it."""
     before = last_centers(run.checkpoint)
     if before is None:
         return
-    for name in board.names:
+    for name in end.names:
         if name not in before:
-            board.drop(name, "the run went on without it")
+            end.drop(name, "the run went on without it")
         elif before[name] != joined[name].mark:
-            board.drop(name, "its patients are others than in the rounds before")
-    board.check_number()
+            end.drop(name, "its patients are others than in the rounds before")
+    end.check_number()
 
 
 def _check_batches(study: Study) -> None:
@@ -248,26 +248,26 @@ def _check_batches(study: Study) -> None:
         )
 
 
-def _switchboard(
-    run: RunFolder, study: Study, line: Transport, centers: Sequence[str]
+def _coordinator_end(
+    run: RunFolder, study: Study, transport: Transport, centers: Sequence[str]
 ) -> CoordinatorEnd:
-    board = CoordinatorEnd(
-        line,
+    end = CoordinatorEnd(
+        transport,
         needed=study.attendance.among(len(centers)),
         timeout=study.attendance.timeout or TIMEOUT,
         watch=lambda exchange: _tell(run, exchange),
     )
-    for name in sorted(set(centers) - set(line.names)):
-        board.drop(name, "it is not connected")
+    for name in sorted(set(centers) - set(transport.names)):
+        end.drop(name, "it is not connected")
     for name in run.left_out():
-        board.drop(name, "the run went on without it, and sums with it would give it away")
-    board.check_number()
-    return board
+        end.drop(name, "the run went on without it, and sums with it would give it away")
+    end.check_number()
+    return end
 
 
 def _federation(
     study: Study,
-    board: CoordinatorEnd,
+    end: CoordinatorEnd,
     code: str,
     known: Mapping[str, str],
     joined: Mapping[str, Joined],
@@ -277,12 +277,12 @@ def _federation(
         patients = {name: number for name, number in counted.items() if number is not None}
         whole = len(patients) == len(counted)
         return RemoteFederation(
-            board, len(study.schema.encoded_names), patients if whole else None
+            end, len(study.schema.encoded_names), patients if whole else None
         )
     from fedcox.engines.masked import Masked
     from fedcox.engines.nvflare.coordinator_end import RemoteMaskedCenters
 
-    return Masked(code, _public(known), RemoteMaskedCenters(board))
+    return Masked(code, _public(known), RemoteMaskedCenters(end))
 
 
 @contextmanager

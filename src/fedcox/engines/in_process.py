@@ -14,6 +14,7 @@ from fedcox.errors import CohortError
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.query import (
+    AbstractFederation,
     AbstractPrivateQuery,
     AbstractQuery,
     AbstractSumQuery,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fedcox.privacy.policy import Policy
 #: Up to this many centers, each answers for itself.
 _FEW = 64
-#: A ward is full at this many patients: enough for fast sums, few enough for the cache.
+#: A group is full at this many patients: enough for fast sums, few enough for the cache.
 _FULL = 8192
 
 
@@ -40,15 +41,16 @@ class HasSchema(Protocol):
     def schema(self) -> CohortSchema: ...
 
 
-class InProcess:
+class InProcess(AbstractFederation):
     """A federation whose centers are objects; replies are combined in the order of names.
 
-    Many centers are summed over in groups (`wards.py`), so that their sums equal those of
+    Many centers are summed over in groups (`center_groups`), so that their sums equal those of
     single replies up to rounding. With `apart` every center replies for itself however many
     there are, as between hospitals: the same bits as there, at the price of as many replies.
     """
 
     shows_centers = True
+    centers: tuple[Center, ...]
 
     def __init__(self, centers: Sequence[Center], *, apart: bool = False) -> None:
         faults = _faults(centers)
@@ -59,7 +61,8 @@ class InProcess:
         self.ledger = Ledger()
         # Centers with a policy, or asked one by one, are hospitals in rehearsal.
         self.in_one_process = not apart and all(center.gate is None for center in centers)
-        self._wards = self.centers if apart else wards(self.centers)
+        self._groups = self.centers if apart else center_groups(self.centers)
+        self.cohorts = [group.cohort for group in self._groups]
 
     @classmethod
     def from_cohorts(cls, cohorts: Mapping[str, Cohort], *, apart: bool = False) -> InProcess:
@@ -112,15 +115,6 @@ class InProcess:
             apart=apart,
         )
 
-    @property
-    def cohorts(self) -> list[Cohort]:
-        """All patients; those of many small centers are joined."""
-        return [ward.cohort for ward in self._wards]
-
-    def ask(self, query: AbstractQuery[Answer]) -> Answer:
-        self.ledger.open_round()
-        return self._combined(query)
-
     def ask_together(
         self,
         queries: Sequence[AbstractQuery[Any]],
@@ -131,11 +125,11 @@ class InProcess:
         return combined + [dict(zip(self.names, self._replies(q), strict=True)) for q in each]
 
     def _combined(self, query: AbstractQuery[Answer]) -> Answer:
-        if len(self._wards) == len(self.centers) or not isinstance(query, AbstractSumQuery):
+        if len(self._groups) == len(self.centers) or not isinstance(query, AbstractSumQuery):
             return reduce(query.combine, self._replies(query))
         for center in self.centers:  # each decides for itself, though they sum together
             center.admit(query)
-        total: Answer = reduce(query.combine, (ward.answer(query) for ward in self._wards))
+        total: Answer = reduce(query.combine, (group.answer(query) for group in self._groups))
         size = query.numbers_in(total), query.bytes_in(total)
         record = self._recorder(query)
         for center in self.centers:  # sums have one shape: each sends what the total holds
@@ -191,8 +185,15 @@ def _faults(centers: Sequence[Center]) -> list[str]:
     return faults
 
 
-def wards(centers: Sequence[Center]) -> tuple[Center, ...]:
-    """Neighbouring centers joined until a ward is full; few centers stay apart."""
+def center_groups(centers: Sequence[Center]) -> tuple[Center, ...]:
+    """Neighbouring centers joined until a group is full; few centers stay apart.
+
+    A thousand simulated clinics of a hundred patients would cost more in calls than in
+    arithmetic. What a fit needs of them are sums, and the sum over several centers is the
+    answer of their union; so the engine that holds them all anyway asks groups of neighbours.
+    Few centers are never joined: there every reply is its own, and rounding is that of a real
+    deployment.
+    """
     if len(centers) <= _FEW:
         return tuple(centers)
     joined: list[Center] = []

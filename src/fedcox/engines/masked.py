@@ -21,10 +21,10 @@ from fedcox.federation.query import (
     AbstractFederation,
     AbstractPrivateQuery,
     AbstractQuery,
+    Federation,
 )
 
 if TYPE_CHECKING:
-    from fedcox.engines.in_process import InProcess
     from fedcox.federation.center import Center
     from fedcox.privacy.identity import PublicIdentity
     from fedcox.privacy.secure_sum import Check
@@ -94,7 +94,7 @@ class Masked(AbstractFederation):
         self._sums.set_up()
 
     @classmethod
-    def around(cls, federation: InProcess, *, study: str = "study") -> Masked:
+    def around(cls, federation: Federation, *, study: str = "study") -> Masked:
         """The same centers, each under masks, with identities made for this run."""
         return cls.of_centers(federation.centers, study=study)
 

@@ -85,5 +85,5 @@ class Center:
 
     def refusal(self, query: AbstractQuery[Any], *faults: str) -> RefusedError:
         """What is wrong with a question, by the center's name."""
-        told = f"Center '{self.name}' refuses the question '{query.name}'."
-        return RefusedError(told, faults)
+        subject = f"Center '{self.name}' refuses the question '{query.name}'."
+        return RefusedError(subject, faults)

@@ -95,12 +95,12 @@ def raw_public(key: X25519PrivateKey) -> bytes:
     return key.public_key().public_bytes_raw()
 
 
-def agree(own: X25519PrivateKey, other: bytes, *, salt: bytes, info: bytes) -> bytes:
+def agree(private: X25519PrivateKey, other: bytes, *, salt: bytes, info: bytes) -> bytes:
     """A key that two centers have in common, from one's private and the other's public half.
 
     Raises ValueError for a public half that gives everybody the same key.
     """
-    secret = own.exchange(X25519PublicKey.from_public_bytes(other))
+    secret = private.exchange(X25519PublicKey.from_public_bytes(other))
     return HKDF(algorithm=hashes.SHA256(), length=32, salt=salt, info=info).derive(secret)
 
 

@@ -52,14 +52,14 @@ class Openings(NamedTuple):
     needed: bytes
 
 
-def openings(pair_key: bytes, released: bytes, own: str, other: str) -> Openings:
-    """As `own` sees them: given for the other's seed, and needed from the other for its own.
+def openings(pair_key: bytes, released: bytes, name: str, other: str) -> Openings:
+    """As `name` sees them: given for the other's seed, and needed from the other for its own.
 
     A seed is closed, and opened again, by the exclusive or with all that is needed for it.
     """
     both = expand(pair_key, b"opening", released, length=2 * SEED_BYTES)
     lower, upper = both[:SEED_BYTES], both[SEED_BYTES:]
-    return Openings(lower, upper) if own < other else Openings(upper, lower)
+    return Openings(lower, upper) if name < other else Openings(upper, lower)
 
 
 def round_seed(master: bytes, context: bytes) -> bytes:

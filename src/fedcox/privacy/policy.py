@@ -214,7 +214,7 @@ class Policy(BaseModel):
         `centers` are those of a secure sum, None where there is none; `epsilon` and `delta`
         are what the study spends.
         """
-        found = []
+        faults = []
         for key, names, verb in (
             ("columns", columns, "be used; leave out of the study"),
             ("questions", questions, "be asked here"),
@@ -222,11 +222,11 @@ class Policy(BaseModel):
             allowed = getattr(self, key)
             refused = [f"'{name}'" for name in names if name not in allowed]
             if refused and allowed != "all":
-                found.append(f"{key}: {', '.join(refused)} may not {verb}.")
+                faults.append(f"{key}: {', '.join(refused)} may not {verb}.")
         if not (noised or self.exact_sums):
-            found.append(_EXACT)
+            faults.append(_EXACT)
         if centers is not None and centers < self.centers:
-            found.append(
+            faults.append(
                 f"centers: found {centers} in a secure sum; at least {self.centers} are needed."
             )
         for key, asked, words in (
@@ -236,8 +236,8 @@ class Policy(BaseModel):
         ):
             most = getattr(self, key)
             if most is not None and asked > most:
-                found.append(f"{key}: the study asks for {asked:g}; at most {most:g} {words}.")
-        return found
+                faults.append(f"{key}: the study asks for {asked:g}; at most {most:g} {words}.")
+        return faults
 
     def to_toml(self) -> str:
         """The policy as the text of a policy file, every key with what it means."""

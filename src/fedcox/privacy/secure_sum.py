@@ -142,8 +142,8 @@ class SecureSum:
 
         `question` is a fingerprint of what is asked. `collect` puts the question to the named
         centers as the round of the given number and returns what `SecureSumCenter.masked`
-        replied, of those that answered in time. It is called again, under a new number, where centers
-        dropped both before and after they sent: such a round cannot be completed.
+        replied, of those that answered in time. It is called again, under a new number, where
+        centers dropped both before and after they sent: such a round cannot be completed.
         """
         before = self.centers
         while True:

@@ -39,7 +39,7 @@ from fedcox.privacy.messages import (
 )
 from fedcox.privacy.session import (
     KeyRing,
-    OwnSecrets,
+    SessionSecrets,
     checked_identities,
     checked_smallest_sum,
     read_session,
@@ -106,7 +106,7 @@ class SecureSumCenter:
         self._start_anew()
 
     def _start_anew(self) -> None:
-        self._own = OwnSecrets()
+        self._secrets = SessionSecrets()
         self._ring: KeyRing | None = None
         self._shares: dict[str, bytes] = {}
         self._active: frozenset[str] = frozenset()
@@ -142,7 +142,7 @@ class SecureSumCenter:
         """
         if vector.dtype != np.uint64 or vector.ndim != 1:
             raise TypeError("A vector is one row of integers mod 2^64 (uint64).")
-        ring, own, asked = self._ready(), self.name, frozenset(centers)
+        ring, asked = self._ready(), frozenset(centers)
         last = 0 if self._round is None else self._round.number
         if not last < round_number < 2**32:
             raise self._refusal(
@@ -155,20 +155,24 @@ class SecureSumCenter:
         context = round_context(self._study, ring.session.digest, round_number, question, asked)
         self._active = asked
         self._round = _Round(round_number, context, asked, whole)
-        keys = {name: pair_mask_key(ring.pair_keys[name], context) for name in asked - {own}}
+        keys = {
+            name: pair_mask_key(ring.pair_keys[name], context) for name in asked - {self.name}
+        }
         masked = with_masks(
             np.append(vector, CHECK),
             added=[
-                self_mask_key(round_seed(ring.own.master, context)),
-                *(key for name, key in keys.items() if own < name),
+                self_mask_key(round_seed(ring.secrets.master, context)),
+                *(key for name, key in keys.items() if self.name < name),
             ],
-            subtracted=[key for name, key in keys.items() if own > name],
+            subtracted=[key for name, key in keys.items() if self.name > name],
         )
-        return sign(self._identity, "vector", context, own, masked.astype("<u8").tobytes())
+        return sign(
+            self._identity, "vector", context, self.name, masked.astype("<u8").tobytes()
+        )
 
     def _announce(self, _: bytes) -> bytes:
         self._start_anew()
-        body = self._own.announcement.to_bytes()
+        body = self._secrets.announcement.to_bytes()
         return sign(self._identity, "keys", self._study.encode(), self.name, body)
 
     def _share(self, message: bytes) -> bytes:
@@ -180,11 +184,11 @@ class SecureSumCenter:
                 f"{', '.join(strangers)} was left out of an earlier set-up or sum of this "
                 "study; sums with and without a center give it away"
             )
-        if session.announcements.get(self.name) != self._own.announcement:
+        if session.announcements.get(self.name) != self._secrets.announcement:
             raise self._refusal("the keys shown as its own are not those it announced")
         if self._ring is not None:
             raise self._refusal("it shares its secrets once; a new set-up begins with new keys")
-        self._ring = KeyRing(self.name, self._own, session)
+        self._ring = KeyRing(self.name, self._secrets, session)
         self._keep(frozenset(session.members))
         boxes = ByName(self._ring.boxes()).to_bytes()
         return sign(self._identity, "shares", session.digest, self.name, boxes)
@@ -225,7 +229,7 @@ class SecureSumCenter:
             openings(ring.pair_keys[name], released, self.name, name)
             for name in sorted(survivors - {self.name})
         ]
-        seed = round_seed(ring.own.master, current.context)
+        seed = round_seed(ring.secrets.master, current.context)
         reply = Release(
             xor(seed, *[pair.needed for pair in pairs]),
             tuple([pair.given for pair in pairs]),

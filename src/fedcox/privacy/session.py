@@ -122,7 +122,7 @@ def master_digest(master: bytes) -> bytes:
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a secret must not get into a log
-class OwnSecrets:
+class SessionSecrets:
     """Made when a set-up begins and forgotten at the next.
 
     One key for pair masks, one for encrypting shares, and the master of the self masks.
@@ -141,10 +141,10 @@ class OwnSecrets:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a secret must not get into a log
 class KeyRing:
-    """A center's own secrets together with the others' public keys."""
+    """A center's secrets together with the others' public keys."""
 
     name: str
-    own: OwnSecrets
+    secrets: SessionSecrets
     session: Session
     pair_keys: Mapping[str, bytes] = field(init=False)  # each in common with one other center
     _share_keys: Mapping[str, bytes] = field(init=False)
@@ -152,11 +152,15 @@ class KeyRing:
     def __post_init__(self) -> None:
         announced = self.session.announcements
         pair_keys = {
-            other: self._agreed(self.own.pair_key, announced[other].pair_key, b"pair", other)
+            other: self._agreed(
+                self.secrets.pair_key, announced[other].pair_key, b"pair", other
+            )
             for other in self._others
         }
         share_keys = {
-            other: self._agreed(self.own.share_key, announced[other].share_key, b"share", other)
+            other: self._agreed(
+                self.secrets.share_key, announced[other].share_key, b"share", other
+            )
             for other in self._others
         }
         object.__setattr__(self, "pair_keys", pair_keys)
@@ -165,7 +169,7 @@ class KeyRing:
     def boxes(self) -> dict[str, bytes]:
         """A share of the master for each other center, which only that center can read."""
         places = {name: self.session.place(name) for name in self._others}
-        shares = split(self.own.master, list(places.values()), self.session.threshold)
+        shares = split(self.secrets.master, list(places.values()), self.session.threshold)
         return {
             name: encrypt(
                 self._box_key(self.name, name),
@@ -202,11 +206,11 @@ class KeyRing:
         return expand(self._share_keys[other], sender, receiver)
 
     def _agreed(
-        self, own: X25519PrivateKey, public: bytes, purpose: bytes, other: str
+        self, private: X25519PrivateKey, public: bytes, purpose: bytes, other: str
     ) -> bytes:
         info = fields(b"fedcox", purpose, *sorted((self.name, other)))
         try:
-            return agree(own, public, salt=self.session.digest, info=info)
+            return agree(private, public, salt=self.session.digest, info=info)
         except ValueError as error:
             raise SecureSumError(
                 f"Center '{self.name}' cannot use the public key of center '{other}'."

@@ -100,23 +100,23 @@ class Remembered:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Remembered:
+    def from_json(cls, content: Mapping[str, Any]) -> Remembered:
         """What `to_json` gave; anything else is an error of Python's own."""
-        if told["version"] != _VERSION:
+        if content["version"] != _VERSION:
             raise ValueError("This is the memory of another version.")
-        last, centers = told["last"], told["centers"]
+        last, centers = content["last"], content["centers"]
         return cls(
-            told["cohort"],
-            int(told["answered"]),
+            content["cohort"],
+            int(content["answered"]),
             Noised(
                 {
                     GaussianRelease(**row["release"]): Right(row["name"], row["used"])
-                    for row in told["rights"]
+                    for row in content["rights"]
                 },
                 None if last is None else LastReply(bytes.fromhex(last[0]), _vector(last[1])),
             ),
             None if centers is None else frozenset(centers),
-            told["mark"],
+            content["mark"],
         )
 
 

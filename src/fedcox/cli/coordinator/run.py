@@ -70,7 +70,7 @@ def run(
     """
     from fedcox.cli.fit import show
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
-    from fedcox.deployment.runs import attended, begin, deliver
+    from fedcox.deployment.runs import begin, deliver, run_lock
     from fedcox.reports.run_folder import check_run_folder, read_run
     from fedcox.study.study import Study
 
@@ -78,7 +78,7 @@ def run(
     home = CoordinatorFolder.read(folder)
     plan = Study.read(study).between_hospitals(len(home.centers))
     command = shlex.join(["fedcox", *sys.argv[1:]])
-    with attended(home, plan):
+    with run_lock(home, plan):
         kept = begin(
             home,
             plan,

@@ -57,9 +57,9 @@ _SETTINGS_KEPT = 8
 class NotNowError(Exception):
     """The study is not open at this center; the reason may be told."""
 
-    def __init__(self, told: Refusal) -> None:
-        super().__init__(told.words)
-        self.told = told
+    def __init__(self, reason: Refusal) -> None:
+        super().__init__(reason.words)
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class OpenStudy:
     the center's part in them and nothing is answered without a mask; where `noise_only` is
     set, nothing without noise. `mark` is a random word that is another one as soon as the
     patients are others. `allows` says whether a question, asked of these centers, is about
-    what the study fixes, and `attended` whether so many of them as were agreed on are asked.
+    what the study fixes, and `enough` whether so many of them as were agreed on are asked.
     """
 
     center: Center
@@ -90,7 +90,7 @@ class OpenStudy:
     noise_only: bool = False
     mark: str = ""
     allows: Callable[[AbstractQuery[Any], Sequence[str]], bool] = lambda query, centers: True
-    attended: Callable[[Sequence[str]], bool] = lambda centers: True
+    enough: Callable[[Sequence[str]], bool] = lambda centers: True
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Leaving:
 
 
 class Admission(Protocol):
-    """The hospital's own side of a site: which studies are let in, what is written down."""
+    """The hospital's word behind its end: which studies are let in, what is written down."""
 
     def introduce(self) -> dict[str, str]:
         """What anyone in the study may know of this center: its versions and identity."""
@@ -132,7 +132,7 @@ class CenterEnd:
     """Answers the messages of one job."""
 
     name: str
-    desk: Admission
+    admission: Admission
     _study: OpenStudy | None = None
     _numbered: tuple[int, Center] | None = None  # with its patients numbered from there on
     _run: bytes | None = None
@@ -152,10 +152,10 @@ class CenterEnd:
             self._check_order(heading)
             return answer(heading, self._answered(heading, body))
         except NotNowError as error:
-            return refusal(heading, error.told)
+            return refusal(heading, error.reason)
         except Exception as error:  # whatever it is, no text of it may leave
             with suppress(Exception):  # the disk may be full
-                self.desk.trouble(error)
+                self.admission.trouble(error)
             return refusal(heading, reason_of(error))
 
     def _check_order(self, heading: Heading) -> None:
@@ -170,7 +170,7 @@ class CenterEnd:
         if heading.step == "ping":
             return None
         if heading.step == "hello":
-            return dict(self.desk.introduce())
+            return dict(self.admission.introduce())
         if heading.step == "study":
             return self._opened(body)
         study = self._agreed()
@@ -185,17 +185,17 @@ class CenterEnd:
         return study.masked.sums.handle(heading.step, body)
 
     def _opened(self, body: Tree) -> Tree:
-        told = table(body, "protocol", "version", "study", "centers", "identities")
-        text, version = told["study"], told["version"]
-        if told["protocol"] != PROTOCOL:
+        fields = table(body, "protocol", "version", "study", "centers", "identities")
+        text, version = fields["study"], fields["version"]
+        if fields["protocol"] != PROTOCOL:
             raise NotNowError(Refusal("version"))
         if not isinstance(text, str) or not isinstance(version, str):
             raise MessageError("The study is a text.")
         if self._study is None:
             invitation = Invitation(
-                text, names(told["centers"]), texts(told["identities"]), version
+                text, names(fields["centers"]), texts(fields["identities"]), version
             )
-            self._study = self.desk.open(invitation)
+            self._study = self.admission.open(invitation)
         masked = self._study.masked
         hidden = masked is not None or self._study.noise_only
         return {
@@ -207,19 +207,19 @@ class CenterEnd:
     def _agreed(self) -> OpenStudy:
         if self._study is None:
             raise NotNowError(Refusal("order"))
-        self.desk.check_agreed()
+        self.admission.check_agreed()
         return self._study
 
     def _asked(self, study: OpenStudy, body: Tree) -> Tree:
         if study.masked is not None:
             # What is to leave under a mask does not leave without one.
             raise NotNowError(Refusal("order", ("secure sums",)))
-        told = table(body, "questions", "first", "centers")
-        queries = self._questions(study, told["questions"], names(told["centers"]))
-        center = self._numbered_from(study, told["first"])
+        fields = table(body, "questions", "first", "centers")
+        queries = self._questions(study, fields["questions"], names(fields["centers"]))
+        center = self._numbered_from(study, fields["first"])
         replies = [Reply(center.answer(query), center.epsilon(query)) for query in queries]
         content = write_replies(queries, replies)
-        self.desk.leaving(
+        self.admission.leaving(
             [
                 Leaving(
                     query.name,
@@ -249,15 +249,15 @@ class CenterEnd:
         return self._numbered[1]
 
     def _masked(self, study: OpenStudy, masked: MaskedCenter, body: Tree) -> Tree:
-        told = table(body, "questions", "round", "centers")
-        centers = names(told["centers"])
-        queries = self._questions(study, told["questions"], centers)
-        number = told["round"]
+        fields = table(body, "questions", "round", "centers")
+        centers = names(fields["centers"])
+        queries = self._questions(study, fields["questions"], centers)
+        number = fields["round"]
         if type(number) is not int:
             raise MessageError("The number of a round cannot be read.")
         reply = masked.reply(queries, number, centers)
         rows = zip(queries, reply.lengths, reply.epsilons, strict=True)
-        self.desk.leaving(
+        self.admission.leaving(
             [
                 Leaving(query.name, length, _protection(query, masked=True), epsilon)
                 for query, length, epsilon in rows
@@ -273,7 +273,7 @@ class CenterEnd:
         self, study: OpenStudy, body: Tree, centers: Sequence[str]
     ) -> list[AbstractQuery[Any]]:
         """The questions of a round that goes to these centers, if all of it was agreed to."""
-        if not study.attended(centers):
+        if not study.enough(centers):
             raise NotNowError(Refusal("attendance"))
         columns = study.center.cohort.columns
         if not isinstance(body, bytes):
@@ -314,13 +314,13 @@ _REASONS: tuple[tuple[type[Exception], Callable[[Exception], Refusal]], ...] = (
 
 def reason_of(error: Exception) -> Refusal:
     """What may be told of an error: its kind, and which rules of the policy it names."""
-    for kind, told in _REASONS:
+    for kind, refusal_for in _REASONS:
         if isinstance(error, kind):
-            return told(error)
+            return refusal_for(error)
     return Refusal("fault")
 
 
 def rules_in(error: Exception) -> tuple[str, ...]:
     """The policy's rules that the faults begin with, without what was counted."""
     begun = (_RULE.match(fault) for fault in getattr(error, "faults", ()))
-    return tuple(dict.fromkeys(found[1] for found in begun if found is not None))[:20]
+    return tuple(dict.fromkeys(rule[1] for rule in begun if rule is not None))[:20]

@@ -63,23 +63,28 @@ class CoordinatorEnd:
     `needed` centers must be left; one fewer, and the run stops with everything that went
     wrong. Whoever asks sees by `names` that a center is gone, and `on_going_on` hears, before
     the next message leaves, whom the run goes on without. `pings` empty rounds come before
-    every question, to see how long the line itself takes.
+    every question, to see how long the transport itself takes.
     """
 
     def __init__(
         self,
-        line: Transport,
+        transport: Transport,
         *,
         needed: int,
         timeout: float,
         watch: Watch = lambda exchange: None,
     ) -> None:
-        self.names = line.names
+        self.names = transport.names
         self.pings = 0
         self.lost: dict[str, str] = {}
         self.without: frozenset[str] = frozenset()  # those that the run went on without
         self.on_going_on: Callable[[frozenset[str]], None] = lambda without: None
-        self._line, self._needed, self._timeout, self._watch = line, needed, timeout, watch
+        self._transport, self._needed, self._timeout, self._watch = (
+            transport,
+            needed,
+            timeout,
+            watch,
+        )
         self._run = secrets.token_bytes(16)
         self._number = 0
 
@@ -95,13 +100,13 @@ class CoordinatorEnd:
         A center whose answer cannot be read is lost like one that does not answer.
         """
         self.ping(self.pings)
-        found, lost = self._exchanged(step, bodies, read, questions)
+        answers, lost = self._exchanged(step, bodies, read, questions)
         for name, reason in lost.items():
             self.lost[name] = reason.words if isinstance(reason, Refusal) else reason
         self.names = tuple(name for name in self.names if name not in lost)
         if lost:
             self.check_number()
-        return found
+        return answers
 
     def try_once(
         self, step: Step, bodies: Mapping[str, Tree], read: Callable[[str, Tree], Read]
@@ -113,7 +118,7 @@ class CoordinatorEnd:
         """Empty rounds, until one is not answered; no center is lost by them."""
         for _ in range(number):
             bodies: dict[str, Tree] = dict.fromkeys(self.names)
-            _, silent = self.try_once("ping", bodies, lambda name, told: None)
+            _, silent = self.try_once("ping", bodies, lambda name, answer: None)
             if silent:
                 return
 
@@ -145,7 +150,7 @@ class CoordinatorEnd:
         begun = time.monotonic()
         seconds: dict[str, float] = {}
 
-        told: dict[str, Read | _Lost] = {}
+        results: dict[str, Read | _Lost] = {}
         unread: list[tuple[str, bytes | Silence]] = []
 
         def read_them() -> None:
@@ -154,7 +159,7 @@ class CoordinatorEnd:
                     name, answer = unread.pop()
                 except IndexError:  # all are read, by this thread or another
                     return
-                told[name] = _read(answer, heading, name, read)
+                results[name] = _read(answer, heading, name, read)
 
         def heard(name: str, answer: bytes | Silence) -> None:
             seconds[name] = time.monotonic() - begun
@@ -164,22 +169,22 @@ class CoordinatorEnd:
                 read_them()
 
         messages = {name: request(heading, body) for name, body in bodies.items()}
-        self._line.call(messages, self._timeout, heard)
+        self._transport.call(messages, self._timeout, heard)
         read_them()
-        found: dict[str, Read] = {}
+        answers: dict[str, Read] = {}
         lost: dict[str, str | Refusal] = {}
         for name in sorted(bodies):
-            each = told.get(name, _Lost("no answer"))
+            each = results.get(name, _Lost("no answer"))
             if isinstance(each, _Lost):
                 lost[name] = each.reason
             else:
-                found[name] = each
+                answers[name] = each
         words = {
             name: reason.words if isinstance(reason, Refusal) else reason
             for name, reason in lost.items()
         }
         self._watch(Exchange(self._number, step, questions, seconds, words))
-        return found, lost
+        return answers, lost
 
 
 @dataclass(frozen=True)
@@ -203,8 +208,8 @@ def _read(
 
 
 def _sentence(error: MessageError) -> str:
-    told = " ".join([error.subject, *error.faults])
-    return told.removesuffix(".")
+    words = " ".join([error.subject, *error.faults])
+    return words.removesuffix(".")
 
 
 class SentSettings:
@@ -212,7 +217,7 @@ class SentSettings:
 
     def __init__(self) -> None:
         self._names: set[bytes] = set()
-        self._told: WeakSet[Agreed] = WeakSet()
+        self._counted: WeakSet[Agreed] = WeakSet()
 
     def encoded(self, queries: Sequence[AbstractQuery[Any]]) -> bytes:
         """Questions for all centers, with the settings that no earlier ones brought."""
@@ -222,9 +227,9 @@ class SentSettings:
 
     def numbers(self, query: AbstractQuery[Any]) -> int:
         """Numbers that go to the centers with the first question about a setting."""
-        if query.setting is None or query.setting in self._told:
+        if query.setting is None or query.setting in self._counted:
             return 0
-        self._told.add(query.setting)
+        self._counted.add(query.setting)
         return query.setting.numbers
 
 
@@ -239,15 +244,15 @@ class RemoteFederation(AbstractFederation):
     shows_centers = True
 
     def __init__(
-        self, switchboard: CoordinatorEnd, columns: int, patients: Mapping[str, int] | None
+        self, end: CoordinatorEnd, columns: int, patients: Mapping[str, int] | None
     ) -> None:
         self.ledger = Ledger()
-        self._switchboard, self._columns, self._patients = switchboard, columns, patients
+        self._end, self._columns, self._patients = end, columns, patients
         self._sent = SentSettings()
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self._switchboard.names
+        return self._end.names
 
     def ask_together(
         self,
@@ -258,7 +263,7 @@ class RemoteFederation(AbstractFederation):
         self.ledger.open_round()
         questions = self._sent.encoded(asked)
         firsts = self._first_numbers()
-        replies = self._switchboard.ask(
+        replies = self._end.ask(
             "ask",
             {
                 name: {
@@ -268,19 +273,19 @@ class RemoteFederation(AbstractFederation):
                 }
                 for name in self.names
             },
-            lambda _, told: read_replies(asked, told, self._columns),
+            lambda _, answer: read_replies(asked, answer, self._columns),
             tuple(query.name for query in asked),
         )
         down = [query.numbers + self._sent.numbers(query) for query in asked]
         for place, query in enumerate(asked):
-            for name, found in replies.items():
-                self._record(name, query, found[place], down[place])
+            for name, given in replies.items():
+                self._record(name, query, given[place], down[place])
         combined = [
-            reduce(query.combine, (found[place].answer for found in replies.values()))
+            reduce(query.combine, (given[place].answer for given in replies.values()))
             for place, query in enumerate(queries)
         ]
         return combined + [
-            {name: found[place].answer for name, found in replies.items()}
+            {name: given[place].answer for name, given in replies.items()}
             for place in range(len(queries), len(asked))
         ]
 
@@ -307,12 +312,12 @@ class RemoteMaskedCenters:
     """Brings the messages of secure sums to the centers of a run.
 
     A center that fails, or whose message cannot be used, is left out of the replies, and
-    `Masked` sums over the others as far as the protocol allows; the switchboard stops the run
+    `Masked` sums over the others as far as the protocol allows; that end stops the run
     where the study needs it.
     """
 
-    def __init__(self, switchboard: CoordinatorEnd) -> None:
-        self._switchboard = switchboard
+    def __init__(self, end: CoordinatorEnd) -> None:
+        self._end = end
         self._sent = SentSettings()
         self._check: Check | None = None
 
@@ -321,7 +326,7 @@ class RemoteMaskedCenters:
 
     def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         bodies: dict[str, Tree] = dict(self._reachable(messages))
-        return self._switchboard.ask(cast(Step, step), bodies, self._checked)
+        return self._end.ask(cast(Step, step), bodies, self._checked)
 
     def ask(
         self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
@@ -331,21 +336,21 @@ class RemoteMaskedCenters:
             "round": round_number,
             "centers": list(names),
         }
-        replies = self._switchboard.ask(
+        replies = self._end.ask(
             "masked",
             self._reachable(dict.fromkeys(names, body)),
-            lambda name, told: self._masked(name, told, len(queries)),
+            lambda name, answer: self._masked(name, answer, len(queries)),
             tuple(query.name for query in queries),
         )
         return self._of_one_length(replies)
 
     def _reachable(self, messages: Mapping[str, Tree]) -> dict[str, Tree]:
         """Those that did not fail before; a center that did is out of the run."""
-        left = self._switchboard.names
+        left = self._end.names
         return {name: message for name, message in messages.items() if name in left}
 
-    def _masked(self, name: str, told: Tree, questions: int) -> MaskedReply:
-        body = table(told, "lengths", "message", "epsilons")
+    def _masked(self, name: str, answer: Tree, questions: int) -> MaskedReply:
+        body = table(answer, "lengths", "message", "epsilons")
         lengths = body["lengths"]
         if not isinstance(lengths, list) or len(lengths) != questions:
             raise MessageError("The lengths of its replies are not those of the questions.")
@@ -354,16 +359,16 @@ class RemoteMaskedCenters:
         message = self._checked(name, body["message"])
         return MaskedReply(tuple(lengths), message, read_epsilons(body["epsilons"], questions))
 
-    def _checked(self, name: str, told: Tree) -> bytes:
+    def _checked(self, name: str, message: Tree) -> bytes:
         """A message of secure sums; the fault of one that cannot be used is its center's."""
-        if not isinstance(told, bytes):
+        if not isinstance(message, bytes):
             raise MessageError("Bytes are expected.")
         try:
             if self._check is not None:
-                self._check(name, told)
+                self._check(name, message)
         except SecureSumError as error:
             raise MessageError(error.subject, error.faults) from error
-        return told
+        return message
 
     def _of_one_length(self, replies: Mapping[str, MaskedReply]) -> dict[str, MaskedReply]:
         """Those as long as the replies of more than half; without such, nobody is to blame."""
@@ -373,6 +378,6 @@ class RemoteMaskedCenters:
         if not others or 2 * number <= len(sizes):
             return dict(replies)
         for name in others:
-            self._switchboard.drop(name, "its reply is not as long as those of the others")
-        self._switchboard.check_number()
+            self._end.drop(name, "its reply is not as long as those of the others")
+        self._end.check_number()
         return {name: reply for name, reply in replies.items() if name not in others}

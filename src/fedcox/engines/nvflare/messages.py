@@ -86,8 +86,8 @@ class Refusal:
 
     @property
     def words(self) -> str:
-        told = REASONS[self.reason]
-        return f"{told} ({', '.join(self.rules)})" if self.rules else told
+        words = REASONS[self.reason]
+        return f"{words} ({', '.join(self.rules)})" if self.rules else words
 
 
 def request(heading: Heading, body: Tree) -> bytes:
@@ -102,9 +102,9 @@ def answer(heading: Heading, body: Tree) -> bytes:
 
 def refusal(heading: Heading | None, refused: Refusal) -> bytes:
     """A center's no; without a heading where the message could not be read that far."""
-    told: Tree = {"reason": refused.reason, "rules": list(refused.rules)}
+    content: Tree = {"reason": refused.reason, "rules": list(refused.rules)}
     where = Heading(b"", 0, "hello") if heading is None else heading
-    return to_bytes({**_headed(where, None), "refused": told})
+    return to_bytes({**_headed(where, None), "refused": content})
 
 
 def read_request(message: bytes) -> tuple[Heading, Tree]:
@@ -200,10 +200,10 @@ def write_replies(queries: Sequence[AbstractQuery[Any]], replies: Sequence[Reply
 
 
 def read_replies(
-    queries: Sequence[AbstractQuery[Any]], told: Tree, columns: int
+    queries: Sequence[AbstractQuery[Any]], answer: Tree, columns: int
 ) -> list[Reply]:
     """The same read again, every reply of the shape that its question dictates."""
-    body = table(told, "replies", "epsilons")
+    body = table(answer, "replies", "epsilons")
     trees = body["replies"]
     if not isinstance(trees, list) or len(trees) != len(queries):
         raise MessageError(f"{len(queries)} questions were asked, and as many replies needed.")
@@ -214,11 +214,15 @@ def read_replies(
     ]
 
 
-def read_epsilons(told: Tree, number: int) -> tuple[float | None, ...]:
+def read_epsilons(epsilons: Tree, number: int) -> tuple[float | None, ...]:
     """For the ledger: what each reply's study spends, or nothing."""
-    if not isinstance(told, list) or len(told) != number or not all(map(_is_spent, told)):
+    if (
+        not isinstance(epsilons, list)
+        or len(epsilons) != number
+        or not all(map(_is_spent, epsilons))
+    ):
         raise MessageError("Every reply comes with an epsilon, or none.")
-    return tuple(told)  # type: ignore[arg-type]  # checked above
+    return tuple(epsilons)  # type: ignore[arg-type]  # checked above
 
 
 def _is_spent(epsilon: Tree) -> bool:

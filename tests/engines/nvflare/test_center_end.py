@@ -29,7 +29,7 @@ from fedcox.federation.center import Center
 from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.federation.query import AbstractQuery
-from tests.engines.nvflare.direct_line import ASKED, OpenDesk
+from tests.engines.nvflare.direct_transport import ASKED, OpenAdmission
 from tests.problems import simulated
 
 RUN = b"r" * 16
@@ -45,7 +45,7 @@ INVITATION: dict[str, Tree] = {
 
 def site(**changes: Any) -> CenterEnd:
     study = OpenStudy(Center("A", simulated(50)), ASKED, b"schema")
-    return CenterEnd("A", OpenDesk(OpenStudy(**{**vars(study), **changes})))
+    return CenterEnd("A", OpenAdmission(OpenStudy(**{**vars(study), **changes})))
 
 
 def told(
@@ -150,8 +150,8 @@ def test_an_error_while_answering_stays_at_home() -> None:
     assert SECRET.encode() not in answer
     assert b"Lovelace" not in answer
     assert from_bytes(answer)["refused"] == {"reason": "fault", "rules": []}  # type: ignore[call-overload,index]
-    assert isinstance(here.desk, OpenDesk)
-    (kept,) = here.desk.troubles
+    assert isinstance(here.admission, OpenAdmission)
+    (kept,) = here.admission.troubles
     assert str(kept) == SECRET
 
 
@@ -175,6 +175,9 @@ def test_what_leaves_is_written_down_first() -> None:
     here = site()
     told(here, 1, "study", INVITATION)
     told(here, 2, "ask", asking(CovariateSums(), OutcomeCounts()))
-    assert isinstance(here.desk, OpenDesk)
-    assert [row.question for row in here.desk.left] == ["covariate sums", "patients and events"]
-    assert all(row.protection == "none" and row.numbers > 0 for row in here.desk.left)
+    assert isinstance(here.admission, OpenAdmission)
+    assert [row.question for row in here.admission.left] == [
+        "covariate sums",
+        "patients and events",
+    ]
+    assert all(row.protection == "none" and row.numbers > 0 for row in here.admission.left)

@@ -16,7 +16,7 @@ import pytest
 from fedcox.deployment.approval import Request
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.runs import RunFolder
-from fedcox.deployment.study_run import conduct, identities
+from fedcox.deployment.study_run import identities, run_study
 from fedcox.deployment.study_words import request_lines
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
@@ -34,7 +34,7 @@ from fedcox.study.released import released
 from fedcox.study.study import Study
 from fedcox.study.study_tables import Noise
 from tests.deployment.hospitals import CENTERS, PLAIN, SECURE, STUDY, Hospitals, frames, study
-from tests.engines.nvflare.direct_line import DirectLine, Tamper
+from tests.engines.nvflare.direct_transport import DirectTransport, Tamper
 from tests.engines.nvflare.wrong_answers import read_spoilt_ones_too
 
 #: Sums between hospitals without noise are told to the reader.
@@ -67,11 +67,11 @@ def conducted(
     hospitals: Hospitals,
     text: str = PLAIN,
     tamper: Tamper = lambda name, call, answer: answer,
-    line: DirectLine | None = None,
+    line: DirectTransport | None = None,
     name: str = "run",
 ) -> RunFolder:
     run = hospitals.run(text, name)
-    conduct(run, line or hospitals.line(tamper), hospitals.names, wait=0.0, pause=0.0)
+    run_study(run, line or hospitals.line(tamper), hospitals.names, wait=0.0, pause=0.0)
     return run
 
 
@@ -180,7 +180,7 @@ def test_a_data_manager_may_say_yes_while_the_coordinator_waits(hospitals: Hospi
         return answer
 
     line.tamper = say_yes_once_it_was_shown
-    conduct(run, line, CENTERS, wait=60.0, pause=0.0)
+    run_study(run, line, CENTERS, wait=60.0, pause=0.0)
     assert_same_file(result(run), in_one_process())
     waited = [line for line in told(run) if line["kind"] == "waiting"]
     assert set(waited[0]["reasons"]) == set(CENTERS)
@@ -525,7 +525,7 @@ def exchanges(run: RunFolder) -> list[dict[str, Any]]:
 def test_empty_rounds_come_between_those_of_the_study(hospitals: Hospitals) -> None:
     approved(hospitals)
     run = hospitals.run()
-    conduct(run, hospitals.line(), hospitals.names, pings=3)
+    run_study(run, hospitals.line(), hospitals.names, pings=3)
     steps = [each["step"] for each in exchanges(run)]
     empty = ["ping"] * 3
     asked = steps.count("ask")
@@ -541,7 +541,7 @@ def test_a_center_that_is_gone_after_the_study_takes_nothing_from_it(
     messages = len(exchanges(conducted(hospitals)))
     run = hospitals.run(name="again")
     everything = messages + 2 * (messages - 1)  # two empty ones before all but the first
-    conduct(run, hospitals.line(lost_after("Cork", everything)), hospitals.names, pings=2)
+    run_study(run, hospitals.line(lost_after("Cork", everything)), hospitals.names, pings=2)
     assert list(exchanges(run)[-1]["lost"]) == ["Cork"]
     assert len(exchanges(run)) == everything + 1  # one was not answered, then no more
     assert_same_file(result(run), in_one_process())
@@ -577,7 +577,7 @@ def test_a_killed_coordinator_knows_whom_masked_sums_went_on_without(tmp_path: P
         for name in ("fail", "tell"):
             patch.setattr(RunFolder, name, lambda *told, **more: None)
         with pytest.raises(KilledError):
-            conduct(run, line, hospitals.names, wait=0.0, pause=0.0)
+            run_study(run, line, hospitals.names, wait=0.0, pause=0.0)
     found = result(conducted(hospitals, text))
     assert [row.name for row in found.centers] == list(CENTERS)
 
@@ -674,7 +674,7 @@ def test_no_more_epsilon_is_spent_than_the_approved_study_names(
 def test_a_center_without_an_identity_is_lost_by_its_name(hospitals: Hospitals) -> None:
     line = hospitals.line()
     nobody = {"fedcox": "0", "identity": "nobody"}
-    line.sites["Bern"].desk.introduce = lambda: nobody  # type: ignore[method-assign]
+    line.sites["Bern"].admission.introduce = lambda: nobody  # type: ignore[method-assign]
     with pytest.raises(InputError) as caught:
         result(conducted(hospitals, SECURE, line=line))
     assert caught.value.faults == (
@@ -751,7 +751,7 @@ def test_times_that_may_be_dates_are_told_to_the_hospital_alone(hospitals: Hospi
 class Dropped:
     """A coordinator that leaves a center out of everything it says after so many calls."""
 
-    def __init__(self, line: DirectLine, center: str, calls: int) -> None:
+    def __init__(self, line: DirectTransport, center: str, calls: int) -> None:
         self._line, self._center, self._calls = line, center, calls
         self.refused: set[str] = set()
 
@@ -789,7 +789,7 @@ def test_hospitals_refuse_a_sum_without_one_of_those_who_were_approved(
         lambda at, **how: CoordinatorEnd(at, **{**how, "needed": 1}),
     )
     run = hospitals.run(text)
-    conduct(run, line, hospitals.names, wait=0.0, pause=0.0)
+    run_study(run, line, hospitals.names, wait=0.0, pause=0.0)
     assert not run.result.exists()
     assert line.refused & {"attendance", "sum"}
     asked = [each for each in exchanges(run) if each["questions"]]
@@ -905,10 +905,10 @@ def test_a_hospital_refuses_what_the_coordinator_should_have_refused(
     """Before its data manager is asked."""
     text = f"{STUDY}\n{noise}"
     identities = {name: hospitals.identity(name) for name in CENTERS}
-    desk = hospitals.line().sites["Bern"].desk
+    admission = hospitals.line().sites["Bern"].admission
     with pytest.raises(NotNowError) as caught:
-        desk.open(Invitation(text, CENTERS, identities, version("fedcox")))
-    assert caught.value.told == Refusal("study")
+        admission.open(Invitation(text, CENTERS, identities, version("fedcox")))
+    assert caught.value.reason == Refusal("study")
     assert hospitals.approvals("Bern").waiting() == []
     assert words in hospitals.folders["Bern"].trouble.read_text()
 
@@ -918,7 +918,7 @@ def test_a_list_without_the_hospital_or_with_one_twice_is_refused(
     hospitals: Hospitals, centers: tuple[str, ...]
 ) -> None:
     identities = {name: hospitals.identity(name) for name in CENTERS}
-    desk = hospitals.line().sites["Bern"].desk
+    admission = hospitals.line().sites["Bern"].admission
     with pytest.raises(NotNowError) as caught:
-        desk.open(Invitation(PLAIN, centers, identities, version("fedcox")))
-    assert caught.value.told == Refusal("order")
+        admission.open(Invitation(PLAIN, centers, identities, version("fedcox")))
+    assert caught.value.reason == Refusal("order")

@@ -1,4 +1,4 @@
-"""A line without a network: messages go to sites in this process, and may be tampered with."""
+"""A transport without a network: messages go to centers in this process, and may be altered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tamper = Callable[[str, int, bytes], bytes | Silence]
 
 
 @dataclass
-class DirectLine:
+class DirectTransport:
     """Sites by name."""
 
     sites: Mapping[str, CenterEnd]
@@ -41,7 +41,7 @@ class DirectLine:
 
 
 @dataclass
-class OpenDesk:
+class OpenAdmission:
     """Lets every study in, and asks nobody."""
 
     study: OpenStudy
@@ -87,7 +87,7 @@ ASKED = frozenset(
 )
 
 
-def hub_over(
+def remote_federation(
     cohorts: Mapping[str, Cohort],
     *,
     needed: int = 1,
@@ -96,14 +96,14 @@ def hub_over(
 ) -> RemoteFederation:
     """A hub over one site for each cohort, each of which has taken the study."""
     sites = {
-        name: CenterEnd(name, OpenDesk(OpenStudy(Center(name, cohort), ASKED, b"schema")))
+        name: CenterEnd(name, OpenAdmission(OpenStudy(Center(name, cohort), ASKED, b"schema")))
         for name, cohort in cohorts.items()
     }
-    return hub_to(DirectLine(sites, tamper), needed=needed, watch=watch)
+    return federation_over(DirectTransport(sites, tamper), needed=needed, watch=watch)
 
 
-def hub_to(
-    line: DirectLine, *, needed: int = 1, watch: Watch = lambda exchange: None
+def federation_over(
+    line: DirectTransport, *, needed: int = 1, watch: Watch = lambda exchange: None
 ) -> RemoteFederation:
     """Invite the sites of a line, and put a hub over them."""
     board = CoordinatorEnd(line, needed=needed, timeout=60.0, watch=watch)
@@ -136,5 +136,5 @@ def _patients(_: str, told: Tree) -> int:
 
 
 def _center(site: CenterEnd) -> Center:
-    assert isinstance(site.desk, OpenDesk)
-    return site.desk.study.center
+    assert isinstance(site.admission, OpenAdmission)
+    return site.admission.study.center

@@ -11,7 +11,7 @@ from fedcox.deployment import runs as run_start
 from fedcox.deployment import server
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
 from fedcox.deployment.processes import Running
-from fedcox.deployment.runs import RunFolder, attended, begin
+from fedcox.deployment.runs import RunFolder, begin, run_lock
 from fedcox.errors import InputError
 from fedcox.study.study import Study
 from tests.deployment.hospitals import CENTERS, PLAIN, study
@@ -52,8 +52,8 @@ def test_a_run_that_was_stopped_by_hand_goes_on_without_that_word(
 
 
 def test_two_commands_do_not_run_one_study(home: CoordinatorFolder) -> None:
-    again = attended(home, study())
-    with attended(home, study()), pytest.raises(InputError, match="Another"), again:
+    again = run_lock(home, study())
+    with run_lock(home, study()), pytest.raises(InputError, match="Another"), again:
         pytest.fail("both are at work")
 
 

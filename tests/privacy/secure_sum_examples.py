@@ -128,7 +128,7 @@ def without_self_mask(vector: UIntArray, seed: bytes) -> UIntArray:
 def true_seed(party: SecureSumCenter) -> bytes:
     """The seed of the round under way, as only the party itself knows it."""
     assert party._round is not None
-    return round_seed(party._own.master, party._round.context)
+    return round_seed(party._secrets.master, party._round.context)
 
 
 def flipped(message: bytes, place: int = -1) -> bytes:
