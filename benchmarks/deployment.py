@@ -217,7 +217,7 @@ def _connected(center: CenterFolder) -> Iterator[subprocess.Popen[bytes]]:
 
 def run_study(
     home: CoordinatorFolder,
-    line: jobs.Session,
+    line: jobs.ServerSession,
     study: Study,
     pings: int = 0,
     meanwhile: Callable[[], None] = lambda: None,
@@ -238,7 +238,7 @@ def run_study(
     return begun, run
 
 
-def _over(home: CoordinatorFolder, line: jobs.Session, job: str, run: RunFolder) -> bool:
+def _over(home: CoordinatorFolder, line: jobs.ServerSession, job: str, run: RunFolder) -> bool:
     """By the run's own words once it speaks: to ask the server takes time from the rounds."""
     told = told_by(run)
     return told[-1]["kind"] in ("done", "failed") if told else ended(home, line, job, run)

@@ -86,7 +86,7 @@ class LiveFederation:
         return Study.parse(text, source=name)
 
     def run(
-        self, line: jobs.Session, study: Study, *, overwrite: bool = False
+        self, line: jobs.ServerSession, study: Study, *, overwrite: bool = False
     ) -> tuple[RunFolder, jobs.JobState]:
         """Run a study that every center approves, to its end."""
         self.approve(study)
@@ -94,7 +94,7 @@ class LiveFederation:
         return run, ended(line, job)
 
     def begin(
-        self, line: jobs.Session, study: Study, *, overwrite: bool = False
+        self, line: jobs.ServerSession, study: Study, *, overwrite: bool = False
     ) -> tuple[RunFolder, str]:
         """Begin a run; its folder, and the number of its job."""
         run = begin(self.home, study, "", resume=False, overwrite=overwrite, wait=PATIENCE)
@@ -125,7 +125,7 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def ended(line: jobs.Session, job: str) -> jobs.JobState:
+def ended(line: jobs.ServerSession, job: str) -> jobs.JobState:
     wait_until(lambda: line.state(job).name in ("finished", "failed"))
     return line.state(job)
 

@@ -44,8 +44,8 @@ def test_a_server_that_ends_at_once_is_told_and_leaves_nothing(
 
 
 def test_jobs_need_a_server(home: CoordinatorFolder) -> None:
-    with pytest.raises(DeploymentError, match="does not run"):
-        jobs.connected(home)
+    with pytest.raises(DeploymentError, match="does not run"), jobs.session(home):
+        pass
 
 
 def test_status_without_a_server_says_how_to_start_it(home: CoordinatorFolder) -> None:

@@ -16,7 +16,7 @@ from fedcox.deployment import processes
 from fedcox.deployment.approval import Approvals, never_shown, read_code
 from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings
 from fedcox.deployment.certificates import ORGANISATION
-from fedcox.deployment.connection import Credentials, why_not_reached
+from fedcox.deployment.connection import CredentialFiles, why_not_reached
 from fedcox.deployment.extras import flare_module
 from fedcox.errors import DeploymentError, InputError
 from fedcox.study.admission import read_policy
@@ -149,7 +149,7 @@ def why_not_connected(folder: CenterFolder) -> str | None:
 
     A certificate that does not fit is a DeploymentError.
     """
-    credentials = Credentials.of(folder.flare / "startup")
+    credentials = CredentialFiles.of(folder.flare / "startup")
     return why_not_reached(folder.host, folder.port, credentials)
 
 

@@ -48,38 +48,8 @@ class JobState:
     reason: str = ""
 
 
-def connected(folder: CoordinatorFolder) -> list[str]:
-    """The centers that gave a sign of life in the last seconds."""
-    with session(folder) as open_:
-        return open_.connected()
-
-
-def submit(folder: CoordinatorFolder, run: str, needed: int) -> str:
-    """Start a job for a run over the centers that are connected; its number."""
-    with session(folder) as open_:
-        return open_.submit(run, needed)
-
-
-def abort(folder: CoordinatorFolder, job: str) -> None:
-    """End a job; nothing happens where it has ended."""
-    with session(folder) as open_:
-        open_.abort(job)
-
-
-def abort_all(folder: CoordinatorFolder) -> None:
-    """End every job that waits or runs."""
-    with session(folder) as open_:
-        open_.abort_all()
-
-
-def state(folder: CoordinatorFolder, job: str) -> JobState:
-    """How a job stands."""
-    with session(folder) as open_:
-        return open_.state(job)
-
-
 @contextmanager
-def session(folder: CoordinatorFolder) -> Iterator[Session]:
+def session(folder: CoordinatorFolder) -> Iterator[ServerSession]:
     """One line to the server for several questions; opening it takes about a second."""
     if server.running(folder) is None:
         raise DeploymentError(
@@ -87,24 +57,24 @@ def session(folder: CoordinatorFolder) -> Iterator[Session]:
             ["Start it: fedcox coordinator start"],
         )
     with _quiet():
-        line = _opened(folder)
+        api = _opened(folder)
     try:
-        yield Session(folder, line)
+        yield ServerSession(folder, api)
     finally:
         with _quiet(), contextlib.suppress(Exception):
-            line.close()
+            api.close()
 
 
-class Session:
+class ServerSession:
     """An open line to the coordinator's own server."""
 
-    def __init__(self, folder: CoordinatorFolder, line: Any) -> None:
-        self._folder, self._line = folder, line
+    def __init__(self, folder: CoordinatorFolder, api: Any) -> None:
+        self._folder, self._api = folder, api
 
     def connected(self) -> list[str]:
         """The centers that gave a sign of life in the last seconds."""
         with _asked():
-            heard = self._line.get_connected_client_list()
+            heard = self._api.get_connected_client_list()
         now = time.time()
         return sorted(
             each.name for each in heard if now - float(each.last_connect_time) < _SILENT
@@ -127,7 +97,7 @@ class Session:
         shutil.rmtree(place, ignore_errors=True)
         write_job(place, job_files(run, present, needed))
         with _asked():
-            job: str = self._line.submit_job(str(place.resolve()))
+            job: str = self._api.submit_job(str(place.resolve()))
         shutil.rmtree(place, ignore_errors=True)
         return job
 
@@ -135,23 +105,23 @@ class Session:
         """End a job; nothing happens where it has ended."""
         if self.state(job).name in ("submitted", "running"):
             with _asked():
-                self._line.abort_job(job)
+                self._api.abort_job(job)
 
     def abort_all(self) -> None:
         """End every job that waits or runs."""
         with _asked():
-            known = self._line.list_jobs()
+            known = self._api.list_jobs()
         for each in known:
             if _STATES.get(each.get("status", ""), "failed") in ("submitted", "running"):
                 with _asked():
-                    self._line.abort_job(each["job_id"])
+                    self._api.abort_job(each["job_id"])
 
     def state(self, job: str) -> JobState:
         """How a job stands; a server that was started anew knows nothing of earlier ones."""
         unknown = flare_module("nvflare.fuel.flare_api.api_spec").JobNotFound
         with _asked():
             try:
-                meta = self._line.get_job_meta(job)
+                meta = self._api.get_job_meta(job)
             except unknown:
                 meta = {"status": "FINISHED:ABANDONED"}
         return read_state(meta)

@@ -22,7 +22,7 @@ from fedcox.study.study import Study
 
 if TYPE_CHECKING:
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
-    from fedcox.deployment.jobs import Session
+    from fedcox.deployment.jobs import ServerSession
 
 
 _IDENTITIES, _LEFT_OUT = "identities.json", "left_out.json"
@@ -228,7 +228,7 @@ def needed_centers(home: CoordinatorFolder, study: Study) -> int:
     return needed
 
 
-def ended(home: CoordinatorFolder, line: Session, job: str, run: RunFolder) -> bool:
+def ended(home: CoordinatorFolder, session: ServerSession, job: str, run: RunFolder) -> bool:
     """Whether the job is over without a last word of its own; then the reason is written."""
     from fedcox.deployment import server
 
@@ -240,7 +240,7 @@ def ended(home: CoordinatorFolder, line: Session, job: str, run: RunFolder) -> b
             )
         )
         return True
-    state = line.state(job)
+    state = session.state(job)
     if state.name in ("submitted", "running"):
         return False
     if state.name == "failed" and run.failure() is None:

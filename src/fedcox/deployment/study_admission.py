@@ -165,8 +165,8 @@ class StudyAdmission:
             }
         except InputError as error:
             raise NotNowError(Refusal("keys")) from error
-        own = known.get(self._folder.name)
-        if own != self._identity().public or not set(known) <= set(invitation.centers):
+        here = known.get(self._folder.name)
+        if here != self._identity().public or not set(known) <= set(invitation.centers):
             raise NotNowError(Refusal("keys"))
         return known
 

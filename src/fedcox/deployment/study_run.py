@@ -21,7 +21,11 @@ from fedcox.deployment.approval import schema_digest, study_code
 from fedcox.deployment.runs import RunFolder
 from fedcox.engines.checkpoint import Checkpointed, last_centers
 from fedcox.engines.codec.tree import Tree
-from fedcox.engines.nvflare.coordinator_end import CoordinatorEnd, Exchange, RemoteFederation
+from fedcox.engines.nvflare.coordinator_end import (
+    CoordinatorEnd,
+    MessageRound,
+    RemoteFederation,
+)
 from fedcox.engines.nvflare.messages import PROTOCOL, Refusal, table, texts
 from fedcox.engines.nvflare.transport import Transport
 from fedcox.errors import FedcoxWarning, InputError, MessageError, StudyError
@@ -320,7 +324,7 @@ def _public(known: Mapping[str, str]) -> dict[str, PublicIdentity]:
     return {name: PublicIdentity.from_text(text) for name, text in known.items()}
 
 
-def _tell(run: RunFolder, exchange: Exchange) -> None:
+def _tell(run: RunFolder, exchange: MessageRound) -> None:
     run.tell(
         "exchange",
         number=exchange.number,

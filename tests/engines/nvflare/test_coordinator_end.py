@@ -15,7 +15,11 @@ from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.engines.nvflare.center_end import CenterEnd, OpenStudy
-from fedcox.engines.nvflare.coordinator_end import CoordinatorEnd, Exchange, RemoteMaskedCenters
+from fedcox.engines.nvflare.coordinator_end import (
+    CoordinatorEnd,
+    MessageRound,
+    RemoteMaskedCenters,
+)
 from fedcox.engines.nvflare.transport import Heard, Silence
 from fedcox.errors import CentersMissingError, SecureSumError
 from fedcox.federation.center import Center
@@ -178,7 +182,7 @@ def test_where_the_study_allows_it_the_rest_goes_on_without_the_center(
 
 
 def test_a_center_that_failed_is_not_asked_again() -> None:
-    asked: list[Exchange] = []
+    asked: list[MessageRound] = []
 
     def tamper(name: str, call: int, answer: bytes) -> bytes | Silence:
         return Silence("no answer") if name == "center 02" and call >= 4 else answer
@@ -296,7 +300,7 @@ class Run:
     spoil: Spoil
     needed: int = 3
     faulty: tuple[str, ...] = (FAULTY,)
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[MessageRound] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.parts = cohorts(5)

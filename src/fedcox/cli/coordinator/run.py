@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
-    from fedcox.deployment.jobs import Session
+    from fedcox.deployment.jobs import ServerSession
     from fedcox.deployment.runs import RunFolder
     from fedcox.study.study import Study
 
@@ -117,7 +117,7 @@ def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -
 
 
 def _follow(
-    home: CoordinatorFolder, line: Session, job: str, kept: RunFolder, shown: _Shown
+    home: CoordinatorFolder, line: ServerSession, job: str, kept: RunFolder, shown: _Shown
 ) -> None:
     """Show the progress of a run until it ends."""
     from fedcox.deployment.runs import ended
@@ -141,7 +141,7 @@ def _follow(
 
 
 def _wait_for_centers(
-    home: CoordinatorFolder, line: Session, needed: int, wait: float, console: Console
+    home: CoordinatorFolder, line: ServerSession, needed: int, wait: float, console: Console
 ) -> None:
     """Until all are there; for those that the study can do without, not for long."""
     from fedcox.errors import CentersMissingError

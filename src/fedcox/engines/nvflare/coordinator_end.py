@@ -44,7 +44,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
-class Exchange:
+class MessageRound:
     """One round of messages, for whoever watches: seconds until each center answered."""
 
     number: int
@@ -54,7 +54,7 @@ class Exchange:
     lost: Mapping[str, str] = field(default_factory=dict)
 
 
-Watch = Callable[[Exchange], None]
+Watch = Callable[[MessageRound], None]
 
 
 class CoordinatorEnd:
@@ -183,7 +183,7 @@ class CoordinatorEnd:
             name: reason.words if isinstance(reason, Refusal) else reason
             for name, reason in lost.items()
         }
-        self._watch(Exchange(self._number, step, questions, seconds, words))
+        self._watch(MessageRound(self._number, step, questions, seconds, words))
         return answers, lost
 
 
