@@ -329,7 +329,7 @@ def _tell(run: RunFolder, exchange: MessageRound) -> None:
         "exchange",
         number=exchange.number,
         step=exchange.step,
-        questions=list(exchange.questions),
+        questions=list(exchange.queries),
         seconds=dict(exchange.seconds),
         lost=dict(exchange.lost),
     )

@@ -82,7 +82,7 @@ class NoisedReplies:
         asked, release = _asked(query, masked, among), query.release
         with self._lock:
             last = self._noised.last
-            if last is not None and last.question == asked:
+            if last is not None and last.query == asked:
                 return last.reply
             right = self._right(release)
             if right.used >= release.releases:
@@ -108,7 +108,7 @@ class NoisedReplies:
     def repeats(self, query: AbstractQuery[Any], among: frozenset[str]) -> bool:
         """Whether the reply under masks would be the last one again."""
         last = self._noised.last
-        return last is not None and last.question == _asked(query, True, among)
+        return last is not None and last.query == _asked(query, True, among)
 
     def epsilon(self, release: GaussianRelease) -> float:
         """What all replies of this kind cost together."""

@@ -5,7 +5,7 @@ and the other subtracts, so that they vanish in the sum over both. *Self masks*:
 center's own, whose seed it gives away only when the sum is released; without it a vector that
 comes late, after the others have undone its pair masks, would lie open.
 
-Every key is derived one-way from the `context`: study, session, round, the question's digest
+Every key is derived one-way from the `context`: study, session, round, the query's digest
 and the centers that take part. Centers that were told different things have different masks,
 and these do not vanish.
 """
@@ -28,11 +28,11 @@ CHECK = np.uint64(1)
 
 
 def round_context(
-    study: str, session: bytes, round_number: int, question: bytes, centers: Iterable[str]
+    study: str, session: bytes, round_number: int, query: bytes, centers: Iterable[str]
 ) -> bytes:
     """What all centers must agree on for their masks to vanish, in 32 bytes."""
     number, names = round_number.to_bytes(8), fields(*sorted(centers))
-    return digest(b"fedcox round", study, session, number, question, names)
+    return digest(b"fedcox round", study, session, number, query, names)
 
 
 def released_context(context: bytes, survivors: Iterable[str]) -> bytes:

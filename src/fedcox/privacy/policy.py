@@ -307,15 +307,15 @@ class Gate:
         self._answered = 0 if memory is None else memory.now.answered
         self._lock = RLock()  # two questions at once must not both be the last one
 
-    def admit(self, question: str, *, noised: bool) -> None:
+    def admit(self, query: str, *, noised: bool) -> None:
         """Count the question as answered, or raise every rule that it breaks."""
         with self._lock:
             faults = self.policy.faults(
-                questions=[question], noised=noised, rounds=self._answered + 1
+                questions=[query], noised=noised, rounds=self._answered + 1
             )
             if faults:
                 raise RefusedError(
-                    f"The hospital's policy refuses the question '{question}'.", faults
+                    f"The hospital's policy refuses the question '{query}'.", faults
                 )
             # On the disk first, where there is a memory: then the reply may leave.
             if self._memory is not None:

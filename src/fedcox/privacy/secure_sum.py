@@ -137,17 +137,17 @@ class SecureSum:
         self._check_number(session, centers)
         self._session, self.centers = session, centers
 
-    def sum(self, question: bytes, collect: Collect) -> SumResult:
+    def sum(self, query: bytes, collect: Collect) -> SumResult:
         """The sum of the centers' vectors.
 
-        `question` is a fingerprint of what is asked. `collect` puts the question to the named
+        `query` is a fingerprint of what is asked. `collect` puts the query to the named
         centers as the round of the given number and returns what `SecureSumCenter.masked`
         replied, of those that answered in time. It is called again, under a new number, where
         centers dropped both before and after they sent: such a round cannot be completed.
         """
         before = self.centers
         while True:
-            current = self._collected(question, collect)
+            current = self._collected(query, collect)
             message = CentersOfRound(current.number, current.survivors).to_bytes()
             parse = partial(
                 Release.from_bytes,
@@ -187,12 +187,12 @@ class SecureSum:
         read_one = partial(signed, session.identities, "delivery", session.digest, bytes)
         return tuple(sorted(self._step("delivery", messages, read_one)))
 
-    def _collected(self, question: bytes, collect: Collect) -> _Round:
+    def _collected(self, query: bytes, collect: Collect) -> _Round:
         """Ask for the vectors of a round, and verify those that come."""
         session, centers = self._ready(), self.centers
         self._check_number(session, centers)
         self._rounds += 1
-        context = round_context(session.study, session.digest, self._rounds, question, centers)
+        context = round_context(session.study, session.digest, self._rounds, query, centers)
         read_one = partial(signed, session.identities, "vector", context, vector_in)
         vectors = self._heard(centers, partial(collect, self._rounds, centers), read_one)
         if len({vector.size for vector in vectors.values()}) > 1:

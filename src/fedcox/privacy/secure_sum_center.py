@@ -128,7 +128,7 @@ class SecureSumCenter:
     def masked(
         self,
         round_number: int,
-        question: bytes,
+        query: bytes,
         vector: UIntArray,
         centers: Collection[str],
         *,
@@ -136,7 +136,7 @@ class SecureSumCenter:
     ) -> bytes:
         """Mask and sign the vector of one round, at most once.
 
-        `question` is a fingerprint of what was asked. `centers` take part in the round; whoever
+        `query` is a fingerprint of what was asked. `centers` take part in the round; whoever
         is not among them stays out until the next set-up. A `whole` round is not opened
         without one of them.
         """
@@ -152,7 +152,7 @@ class SecureSumCenter:
         if len(asked) != len(centers):
             raise self._refusal("each center of a round is named once")
         self._check_centers(asked, self._active)
-        context = round_context(self._study, ring.session.digest, round_number, question, asked)
+        context = round_context(self._study, ring.session.digest, round_number, query, asked)
         self._active = asked
         self._round = _Round(round_number, context, asked, whole)
         keys = {

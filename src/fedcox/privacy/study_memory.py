@@ -48,9 +48,9 @@ class Right:
 
 @dataclass(frozen=True, eq=False)
 class LastReply:
-    """The noised reply that left last, with the fingerprint of its question."""
+    """The noised reply that left last, with the fingerprint of its query."""
 
-    question: bytes
+    query: bytes
     reply: FloatArray
 
 
@@ -95,7 +95,7 @@ class Remembered:
                 {"release": asdict(release), **asdict(right)}
                 for release, right in self.noised.rights.items()
             ],
-            "last": None if last is None else [last.question.hex(), _text(last.reply)],
+            "last": None if last is None else [last.query.hex(), _text(last.reply)],
             "centers": None if self.centers is None else sorted(self.centers),
         }
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from weakref import WeakSet
 
 from fedcox.engines.codec.questions import encode_questions, settings_brought
 from fedcox.engines.codec.tree import Tree, to_bytes
@@ -33,7 +32,6 @@ from fedcox.federation.query import (
     AbstractFederation,
     AbstractPrivateQuery,
     AbstractQuery,
-    Agreed,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ class MessageRound:
 
     number: int
     step: Step
-    questions: tuple[str, ...]
+    queries: tuple[str, ...]
     seconds: Mapping[str, float]
     lost: Mapping[str, str] = field(default_factory=dict)
 
@@ -93,14 +91,14 @@ class CoordinatorEnd:
         step: Step,
         bodies: Mapping[str, Tree],
         read: Callable[[str, Tree], Read],
-        questions: tuple[str, ...] = (),
+        queries: tuple[str, ...] = (),
     ) -> dict[str, Read]:
         """One message to each named center, and what `read` makes of each answer.
 
         A center whose answer cannot be read is lost like one that does not answer.
         """
         self.ping(self.pings)
-        answers, lost = self._exchanged(step, bodies, read, questions)
+        answers, lost = self._exchanged(step, bodies, read, queries)
         for name, reason in lost.items():
             self.lost[name] = reason.words if isinstance(reason, Refusal) else reason
         self.names = tuple(name for name in self.names if name not in lost)
@@ -143,7 +141,7 @@ class CoordinatorEnd:
         step: Step,
         bodies: Mapping[str, Tree],
         read: Callable[[str, Tree], Read],
-        questions: tuple[str, ...],
+        queries: tuple[str, ...],
     ) -> tuple[dict[str, Read], dict[str, str | Refusal]]:
         self._number += 1
         heading = Heading(self._run, self._number, step)
@@ -183,7 +181,7 @@ class CoordinatorEnd:
             name: reason.words if isinstance(reason, Refusal) else reason
             for name, reason in lost.items()
         }
-        self._watch(MessageRound(self._number, step, questions, seconds, words))
+        self._watch(MessageRound(self._number, step, queries, seconds, words))
         return answers, lost
 
 
@@ -213,24 +211,16 @@ def _sentence(error: MessageError) -> str:
 
 
 class SentSettings:
-    """What questions of a run referred to so far."""
+    """What the queries of a run referred to so far; each setting goes to the centers once."""
 
     def __init__(self) -> None:
         self._names: set[bytes] = set()
-        self._counted: WeakSet[Agreed] = WeakSet()
 
     def encoded(self, queries: Sequence[AbstractQuery[Any]]) -> bytes:
         """Questions for all centers, with the settings that no earlier ones brought."""
         tree = encode_questions(queries, self._names)
         self._names.update(settings_brought(tree))
         return to_bytes(tree)
-
-    def numbers(self, query: AbstractQuery[Any]) -> int:
-        """Numbers that go to the centers with the first question about a setting."""
-        if query.setting is None or query.setting in self._counted:
-            return 0
-        self._counted.add(query.setting)
-        return query.setting.numbers
 
 
 class RemoteFederation(AbstractFederation):
@@ -276,7 +266,7 @@ class RemoteFederation(AbstractFederation):
             lambda _, answer: read_replies(asked, answer, self._columns),
             tuple(query.name for query in asked),
         )
-        down = [query.numbers + self._sent.numbers(query) for query in asked]
+        down = [self.ledger.numbers_down(query) for query in asked]
         for place, query in enumerate(asked):
             for name, given in replies.items():
                 self._record(name, query, given[place], down[place])
@@ -349,15 +339,15 @@ class RemoteMaskedCenters:
         left = self._end.names
         return {name: message for name, message in messages.items() if name in left}
 
-    def _masked(self, name: str, answer: Tree, questions: int) -> MaskedReply:
+    def _masked(self, name: str, answer: Tree, number: int) -> MaskedReply:
         body = table(answer, "lengths", "message", "epsilons")
         lengths = body["lengths"]
-        if not isinstance(lengths, list) or len(lengths) != questions:
+        if not isinstance(lengths, list) or len(lengths) != number:
             raise MessageError("The lengths of its replies are not those of the questions.")
         if not all(type(length) is int and length >= 0 for length in lengths):
             raise MessageError("A length is a number of integers.")
         message = self._checked(name, body["message"])
-        return MaskedReply(tuple(lengths), message, read_epsilons(body["epsilons"], questions))
+        return MaskedReply(tuple(lengths), message, read_epsilons(body["epsilons"], number))
 
     def _checked(self, name: str, message: Tree) -> bytes:
         """A message of secure sums; the fault of one that cannot be used is its center's."""
