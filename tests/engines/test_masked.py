@@ -97,8 +97,7 @@ def failing(
         )
         for name, part in parts.items()
     ]
-    carrier = Failing(centers, outages)
-    return Masked("study", known, carrier)
+    return Masked("study", known, Failing(centers, outages))
 
 
 def assert_same_fit(masked: Masked, parts: Mapping[str, Cohort], method: str) -> None:

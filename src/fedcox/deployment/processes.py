@@ -31,7 +31,7 @@ from types import FrameType
 from typing import Any
 
 from fedcox.deployment.extras import flare_module
-from fedcox.deployment.private_files import write_private_json
+from fedcox.deployment.private_files import lock, write_private_json
 from fedcox.errors import DeploymentError
 from fedcox.files.writing import owners_folder
 
@@ -138,16 +138,11 @@ def recorded(path: Path) -> Running | None:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Only one command at a time may start something in a folder."""
-    import fcntl
-
-    with (folder / ".starting").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise DeploymentError(
-                f"Something is being started in {folder} at this moment.",
-                ["Wait until that command has ended, and try again."],
-            ) from error
+    refusal = DeploymentError(
+        f"Something is being started in {folder} at this moment.",
+        ["Wait until that command has ended, and try again."],
+    )
+    with lock(folder / ".starting", refusal):
         yield
 
 

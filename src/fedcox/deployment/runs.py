@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
 import shutil
 import time
@@ -14,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedcox.deployment.private_files import lock
 from fedcox.errors import CentersMissingError, DeploymentError, InputError, OutputError
 from fedcox.files.followed import append_rows
 from fedcox.files.writing import whole_folder, write_atomically
@@ -131,43 +130,23 @@ class RunFolder:
     @contextmanager
     def alone(self, patience: float) -> Iterator[None]:
         """One process at a time: that of a job that was broken off may still be ending."""
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            if not _locked(handle, patience):
-                raise DeploymentError(
-                    "An earlier job of this run is still at work.",
-                    ["Wait until it has ended, or stop the server and start it again."],
-                )
+        refusal = DeploymentError(
+            "An earlier job of this run is still at work.",
+            ["Wait until it has ended, or stop the server and start it again."],
+        )
+        with lock(self.path, refusal, patience=patience):
             yield
-        finally:
-            os.close(handle)
-
-
-def _locked(handle: int, patience: float) -> bool:
-    end = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.2)
-        else:
-            return True
 
 
 @contextmanager
 def run_lock(home: CoordinatorFolder, study: Study) -> Iterator[None]:
     """One command at a time for the runs of one name, from its beginning to its result."""
     home.runs.mkdir(mode=0o700, exist_ok=True)
-    with (home.runs / f".{run_name(study)}.lock").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise DeploymentError(
-                f"Another `fedcox coordinator run` of “{study.name}” is at work.",
-                ["Leave it to its work, or end it first with Ctrl-C in its window."],
-            ) from error
+    refusal = DeploymentError(
+        f"Another `fedcox coordinator run` of “{study.name}” is at work.",
+        ["Leave it to its work, or end it first with Ctrl-C in its window."],
+    )
+    with lock(home.runs / f".{run_name(study)}.lock", refusal):
         yield
 
 

@@ -112,7 +112,7 @@ def invite(
     known: Mapping[str, str],
     waiting: Waiting,
 ) -> dict[str, Joined]:
-    """Those that take part; the switchboard knows the others no more."""
+    """Those that take part; the coordinator's end knows the others no more."""
     body: Tree = {
         "protocol": PROTOCOL,
         "version": version("fedcox"),
