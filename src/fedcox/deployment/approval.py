@@ -32,11 +32,6 @@ def study_code(study: Study, centers: Sequence[str], identities: Mapping[str, st
     return "-".join(digits[start : start + 4] for start in range(0, 32, 4))
 
 
-def study_digest(study: Study) -> str:
-    """The study file alone, whoever takes part: what a hospital remembers it by."""
-    return hashlib.sha256(study.to_toml().encode()).hexdigest()
-
-
 def schema_digest(study: Study) -> bytes:
     """How this version of fedcox reads the study's columns: names, order, ranges, levels."""
     return hashlib.sha256(repr(study.schema).encode()).digest()

@@ -17,10 +17,9 @@ from fedcox.deployment.approval import (
     Request,
     schema_digest,
     study_code,
-    study_digest,
 )
 from fedcox.deployment.center_folder import CenterFolder, CenterSettings
-from fedcox.deployment.study_words import budget_of, shortfall
+from fedcox.deployment.study_words import shortfall
 from fedcox.engines.nvflare.center_end import (
     Invitation,
     Leaving,
@@ -38,10 +37,11 @@ from fedcox.errors import (
 )
 from fedcox.federation.center import Center
 from fedcox.files.followed import append_rows
+from fedcox.privacy.budget import Budget
 from fedcox.privacy.policy import Gate
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.shown_text import shown
-from fedcox.study.admission import policy_faults
+from fedcox.study.admission import noised_replies, policy_faults, study_digest
 from fedcox.study.asked import asked_by
 from fedcox.study.expected_patients import check_own
 from fedcox.study.noised_fit import spending
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from fedcox.data.encoding import LoadedCohort
     from fedcox.federation.masked_center import MaskedCenter
     from fedcox.federation.noised_replies import NoisedReplies
-    from fedcox.privacy.budget import Budget
     from fedcox.privacy.identity import Identity, PublicIdentity
     from fedcox.privacy.policy import Policy
     from fedcox.study.noised_fit import Spending
@@ -231,21 +230,10 @@ class StudyAdmission:
     def _noise(
         self, study: Study, policy: Policy | None, memory: StudyMemory, centers: int
     ) -> NoisedReplies:
-        from fedcox.federation.noised_replies import NoisedReplies
-
-        agreed, budget = spending(study, centers), budget_of(self._folder, policy)
+        agreed, budget = spending(study, centers), Budget.under(policy, self._folder.budget)
         if not memory.now.noised.rights:  # else it has paid
             self._check_budget(budget, agreed)
-        return NoisedReplies(
-            study_digest(study),
-            agreed.delta,
-            budget,
-            memory=memory,
-            name=study.name,
-            most=agreed.epsilon,
-            sums=agreed.sums,
-            parts=agreed.parts,
-        )
+        return noised_replies(study, agreed, budget, memory)
 
     def _check_budget(self, budget: Budget, agreed: Spending) -> None:
         """Before the first question: what the study needs must be left.

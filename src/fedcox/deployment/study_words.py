@@ -23,17 +23,7 @@ from fedcox.study.study_tables import CategoryCovariate, NumberCovariate, Outcom
 from fedcox.survival.link import LINKS
 
 if TYPE_CHECKING:
-    from fedcox.privacy.policy import Policy
     from fedcox.study.noised_fit import Spending
-
-
-def budget_of(folder: CenterFolder, policy: Policy | None) -> Budget:
-    """The hospital's one account over all studies, as its policy limits it."""
-    return Budget(
-        folder.budget,
-        epsilon=None if policy is None else policy.epsilon,
-        delta=None if policy is None else policy.delta,
-    )
 
 
 def shortfall(budget: Budget, study: Spending) -> tuple[str, ...]:
@@ -232,7 +222,7 @@ def _account(study: Study, centers: int, home: CenterFolder) -> Iterator[str]:
     except InputError as error:
         yield f"What was spent before cannot be shown: {error.subject} {' '.join(error.faults)}"
         return
-    budget = budget_of(home, policy)
+    budget = Budget.under(policy, home.budget)
     yield from account_lines(home, budget)
     missing = shortfall(budget, spending(study, centers)) if study.privacy.noised else ()
     if missing:

@@ -25,7 +25,6 @@ from fedcox.federation.query import (
 )
 
 if TYPE_CHECKING:
-    from fedcox.federation.center import Center
     from fedcox.privacy.identity import PublicIdentity
     from fedcox.privacy.secure_sum import Check
 
@@ -95,12 +94,7 @@ class Masked(AbstractFederation):
 
     @classmethod
     def around(cls, federation: Federation, *, study: str = "study") -> Masked:
-        """The same centers, each under masks, with identities made for this run."""
-        return cls.of_centers(federation.centers, study=study)
-
-    @classmethod
-    def of_centers(cls, centers: Sequence[Center], *, study: str = "study") -> Masked:
-        """Centers of this process under masks, with identities made for this run.
+        """The same centers of this process under masks, with identities made for this run.
 
         None of them takes part in a sum without one of the others, as between hospitals whose
         study says nothing on attendance.
@@ -108,6 +102,7 @@ class Masked(AbstractFederation):
         from fedcox.privacy.identity import Identity
         from fedcox.privacy.secure_sum_center import SecureSumCenter
 
+        centers = federation.centers
         identities = {center.name: Identity.create() for center in centers}
         known = {name: identity.public for name, identity in identities.items()}
         masked = [

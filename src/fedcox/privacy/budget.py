@@ -23,10 +23,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedcox.errors import BudgetError, PolicyError
 from fedcox.files.writing import sync_folder
+
+if TYPE_CHECKING:
+    from fedcox.privacy.policy import Policy
 
 _BEGIN = "0" * 64
 _VERSION = 2
@@ -113,6 +116,13 @@ class Budget:
         faults = _faults(1.0 if epsilon is None else epsilon, 0.5 if delta is None else delta)
         if faults:
             raise PolicyError("This is no budget for differential privacy.", faults)
+
+    @classmethod
+    def under(cls, policy: Policy | None, path: str | Path) -> Budget:
+        """The account of a hospital, as its own policy limits it; None: no limits."""
+        if policy is None:
+            return cls(path)
+        return cls(path, epsilon=policy.epsilon, delta=policy.delta)
 
     @property
     def spent(self) -> Spent:
