@@ -84,4 +84,9 @@ def test_a_round_under_masks_noise_and_policies_passes_few_functions() -> None:
     counts = [len(seen) for seen in rounds]
     assert max(counts) < LIMIT, counts
     names = {name for _, name in rounds[-1]}
-    assert {"Policy.faults", "NoisedReplies.vector", "Party.masked", "_unmasked"} <= names
+    assert {
+        "Policy.faults",
+        "NoisedReplies.vector",
+        "SecureSumCenter.masked",
+        "_unmasked",
+    } <= names

@@ -16,8 +16,7 @@ pytest.importorskip("nvflare")
 from fedcox.cli.center.start import _attend, _Watched
 from fedcox.deployment import client
 from fedcox.deployment.approval import Approvals, Request
-from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
+from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings
 from fedcox.study.simulation import clinical_study
 
 _CODE = "f9d5-d56d"

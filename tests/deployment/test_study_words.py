@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedcox.deployment.approval import Request
-from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.hospital_desk import CenterSettings
+from fedcox.deployment.center_folder import CenterFolder, CenterSettings
 from fedcox.deployment.study_words import EXACT_SUMS, request_lines
 from fedcox.files.followed import append_rows
 from fedcox.privacy.budget import Budget

@@ -15,8 +15,12 @@ from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.queries.clipped_network_gradient import ClippedNetworkGradientAt
 from fedcox.federation.queries.network_gradient import NetworkGradientAt
 from fedcox.models.architecture import Perceptron, TileScorer
-from fedcox.privacy.noise import SeededRandomnessForSimulations, noise_variance, noised
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import (
+    GaussianRelease,
+    SeededRandomnessForSimulations,
+    noise_variance,
+    noised,
+)
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.scaling import Scaling
 from tests.network_examples import (

@@ -24,7 +24,7 @@ from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries.bounded_sums import NoisedMoments
 from fedcox.privacy.accountant import epsilon_of
 from fedcox.privacy.budget import Budget
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling

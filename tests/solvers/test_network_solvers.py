@@ -17,7 +17,7 @@ from fedcox.federation.queries.network_gradient import NetworkGradientAt
 from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import Federation
 from fedcox.privacy.accountant import epsilon_of
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.solvers.cooling import cooled
 from fedcox.solvers.early_stopping import best_epoch, is_over
 from fedcox.solvers.network_adam import NetworkAdam

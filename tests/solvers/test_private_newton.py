@@ -303,7 +303,7 @@ class Shrinking(InProcess):
         if self._left == 0:
             kept = InProcess(list(self.centers)[1:])
             self.centers, self.names = kept.centers, kept.names
-            self._wards = kept._wards
+            self._groups = kept._groups
         return super().ask(query)
 
 

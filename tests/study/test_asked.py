@@ -18,8 +18,8 @@ from fedcox.federation.setting import Setting
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.study.asked import asked_by
 from fedcox.study.fit import fit
-from fedcox.study.kept_study import KeptStudy
 from fedcox.study.study import Study
+from fedcox.study.study_scope import StudyScope
 from fedcox.survival.time_grid import Pieces
 from tests.deployment.hospitals import STUDY, frames, study
 
@@ -64,7 +64,7 @@ def asked(plan: Study) -> set[str]:
         warnings.simplefilter("ignore", FedcoxWarning)
         fitted = fit(plan, federation.inner)
     assert federation.queries
-    assert all(map(KeptStudy(plan).keeps_to, federation.queries))
+    assert all(map(StudyScope(plan).allows, federation.queries))
     return {row.query for row in fitted.ledger}
 
 
@@ -130,7 +130,7 @@ def _all_keep(asked: str, to: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FedcoxWarning)
         fit(study(asked), federation.inner)
-    return all(map(KeptStudy(study(to)).keeps_to, federation.queries))
+    return all(map(StudyScope(study(to)).allows, federation.queries))
 
 
 NOISED = STUDY + "\n[privacy.noise]\nepsilon = 30\npatients = 630\n"
@@ -186,10 +186,10 @@ def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(
         agreed=replace(first.setting, grid=coarser, active=active),
     )
     for order in ([first, other], [other, first]):
-        kept = KeptStudy(plan)
+        kept = StudyScope(plan)
         among = ("Aachen", "Bern", "Cork")
-        assert [kept.keeps_to(query, among) for query in order] == [True, False]
-        assert kept.keeps_to(order[1], among[:2])
+        assert [kept.allows(query, among) for query in order] == [True, False]
+        assert kept.allows(order[1], among[:2])
         with StudyMemory(tmp_path / str(len(list(tmp_path.iterdir())))) as memory:
-            assert KeptStudy(plan, memory).keeps_to(order[0], among)
-            assert not KeptStudy(plan, memory).keeps_to(order[1], among), "after a restart"
+            assert StudyScope(plan, memory).allows(order[0], among)
+            assert not StudyScope(plan, memory).allows(order[1], among), "after a restart"

@@ -178,11 +178,11 @@ class Checkpointed(AbstractFederation):
     ) -> list[Any]:
         """The replies that the file of a round holds."""
         replies = [
-            decode_reply(query, told, self._columns)
-            for query, told in zip(queries, tree["replies"], strict=True)
+            decode_reply(query, reply, self._columns)
+            for query, reply in zip(queries, tree["replies"], strict=True)
         ]
         by_center = [
-            {name: decode_reply(query, told, self._columns) for name, told in parts.items()}
+            {name: decode_reply(query, reply, self._columns) for name, reply in parts.items()}
             for query, parts in zip(each, tree["each"], strict=True)
         ]
         self.ledger.take_over([LedgerRow(*row) for row in json.loads(tree["ledger"])])

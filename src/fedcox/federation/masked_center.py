@@ -16,12 +16,11 @@ from fedcox.federation.query import (
     AbstractQuery,
 )
 from fedcox.privacy import fixed_point
-from fedcox.privacy.fixed_point import UIntArray
-from fedcox.privacy.limbs import LIMBS, decode_limbs, encode_limbs
+from fedcox.privacy.fixed_point import LIMBS, UIntArray, decode_limbs, encode_limbs
 from fedcox.survival.cohort import FloatArray
 
 if TYPE_CHECKING:
-    from fedcox.privacy.party import Party
+    from fedcox.privacy.secure_sum_center import SecureSumCenter
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class MaskedCenter:
     """A center and its part in the secure sums of a study."""
 
     center: Center
-    party: Party
+    sums: SecureSumCenter
 
     @property
     def name(self) -> str:
@@ -58,14 +57,14 @@ class MaskedCenter:
         parts = [self._integers(query, among) for query in queries]
         asked = b"".join([query.digest for query in queries])
         vector = np.concatenate(parts)
-        message = self.party.masked(round_number, asked, vector, centers, whole=repeated)
+        message = self.sums.masked(round_number, asked, vector, centers, whole=repeated)
         lengths = tuple(part.size for part in parts)
         return MaskedReply(lengths, message, tuple(map(self.center.epsilon, queries)))
 
     def _integers(self, query: AbstractQuery[Any], among: frozenset[str]) -> UIntArray:
-        center, fewest = self.center, self.party.fewest_centers
+        center, fewest = self.center, self.sums.fewest_centers
         if isinstance(query, AbstractMaximumQuery):
-            from fedcox.privacy.secure_maximum import markers
+            from fedcox.privacy.fixed_point import markers
 
             return markers(center.answer(query, masked=True, among=among), query.cells)
         if not isinstance(query, AbstractAdditiveQuery):
@@ -103,7 +102,7 @@ def integers_of(
 def total_answer(query: AbstractQuery[Any], total: UIntArray) -> Any:
     """The combined reply that a sum of integers stands for."""
     if isinstance(query, AbstractMaximumQuery):
-        from fedcox.privacy.secure_maximum import highest
+        from fedcox.privacy.fixed_point import highest
 
         cell = highest(total)
         return 0 if cell is None else 1 + cell

@@ -12,9 +12,14 @@ from fedcox.errors import BudgetError
 from fedcox.federation.digest import digest
 from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
 from fedcox.privacy.accountant import epsilon_of
-from fedcox.privacy.noise import Randomness, SystemRandomness, noised
-from fedcox.privacy.release import SHARES_ROUNDING, GaussianRelease
-from fedcox.privacy.remembered import LastReply, Noised, Right
+from fedcox.privacy.noise import (
+    SHARES_ROUNDING,
+    GaussianRelease,
+    Randomness,
+    SystemRandomness,
+    noised,
+)
+from fedcox.privacy.study_memory import LastReply, Noised, Right
 from fedcox.survival.cohort import Cohort, FloatArray
 
 if TYPE_CHECKING:
@@ -79,7 +84,7 @@ class NoisedReplies:
         asked, release = _asked(query, masked, among), query.release
         with self._lock:
             last = self._noised.last
-            if last is not None and last.question == asked:
+            if last is not None and last.query == asked:
                 return last.reply
             right = self._right(release)
             if right.used >= release.releases:
@@ -105,7 +110,7 @@ class NoisedReplies:
     def repeats(self, query: AbstractQuery[Any], among: frozenset[str]) -> bool:
         """Whether the reply under masks would be the last one again."""
         last = self._noised.last
-        return last is not None and last.question == _asked(query, True, among)
+        return last is not None and last.query == _asked(query, True, among)
 
     def epsilon(self, release: GaussianRelease) -> float:
         """What all replies of this kind cost together."""

@@ -1,4 +1,8 @@
-"""What does a hospital allow to leave? Its own `policy.toml`; no coordinator loosens it."""
+"""What does a hospital allow to leave? Its own `policy.toml`; no coordinator loosens it.
+
+A `Policy` holds the rules; a `Gate` stands between one study and the hospital's patients, and
+counts what it lets through.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from fedcox.federation.queries import answered_by_default, answered_if_named
 from fedcox.files.reading import parse_toml, read_toml
 
 if TYPE_CHECKING:
+    from fedcox.privacy.budget import Budget
     from fedcox.privacy.study_memory import StudyMemory
 
 #: Without a delta an epsilon is no limit: this one stands beside an epsilon given alone.
@@ -251,6 +256,15 @@ def _comment(text: str) -> str:
     return "\n".join(f"# {line}" for line in textwrap.wrap(text, _WIDTH - 2))
 
 
+def budget_under(policy: Policy | None, path: str | Path) -> Budget:
+    """The account of a hospital at `path`, as its own policy limits it; None: no limits."""
+    from fedcox.privacy.budget import Budget
+
+    if policy is None:
+        return Budget(path)
+    return Budget(path, epsilon=policy.epsilon, delta=policy.delta)
+
+
 class Gate:
     """Stands between one study and one hospital's patients, from its first question on.
 
@@ -265,15 +279,15 @@ class Gate:
         self._answered = 0 if memory is None else memory.now.answered
         self._lock = RLock()  # two questions at once must not both be the last one
 
-    def admit(self, question: str, *, noised: bool) -> None:
+    def admit(self, query: str, *, noised: bool) -> None:
         """Count the question as answered, or raise every rule that it breaks."""
         with self._lock:
             faults = self.policy.faults(
-                questions=[question], noised=noised, rounds=self._answered + 1
+                questions=[query], noised=noised, rounds=self._answered + 1
             )
             if faults:
                 raise RefusedError(
-                    f"The hospital's policy refuses the question '{question}'.", faults
+                    f"The hospital's policy refuses the question '{query}'.", faults
                 )
             # On the disk first, where there is a memory: then the reply may leave.
             if self._memory is not None:

@@ -10,16 +10,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 import numpy as np
 
 from fedcox.federation.digest import digest
 from fedcox.federation.ledger import BYTES_PER_NUMBER, Ledger
 from fedcox.federation.sums import Layout, Shapes
-from fedcox.privacy.noise import Randomness, chosen_by_chance
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease, Randomness, chosen_by_chance
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fedcox.federation.center import Center
 
 
 class Adds(Protocol):
@@ -252,6 +254,8 @@ class AbstractFederation(ABC):
     """What federations share: a question alone is a round of one."""
 
     in_one_process = False
+    centers: Sequence[Center] = ()
+    cohorts: Sequence[Cohort] = ()
 
     def ask(self, query: AbstractQuery[Answer]) -> Answer:
         """One question, one round: the combined reply."""
@@ -283,6 +287,16 @@ class Federation(Protocol):
     @property
     def shows_centers(self) -> bool:
         """Whether single centers' replies can be seen, or their sum alone."""
+        ...
+
+    @property
+    def centers(self) -> Sequence[Center]:
+        """The centers as objects of this process; none where they are somewhere else."""
+        ...
+
+    @property
+    def cohorts(self) -> Sequence[Cohort]:
+        """All patients, where they are in this process; none where they are somewhere else."""
         ...
 
     @property

@@ -86,8 +86,8 @@ class _Line:
         return Payment(self.study, self.name, self.day, self.epsilon, self.delta, self.releases)
 
     def text(self) -> str:
-        told = {key: value for key, value in asdict(self).items() if value is not None}
-        return json.dumps(told, sort_keys=True, allow_nan=False) + "\n"
+        fields = {key: value for key, value in asdict(self).items() if value is not None}
+        return json.dumps(fields, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _hash(text: str) -> str:
@@ -235,10 +235,10 @@ class Budget:
 
     def _line(self, row: str, number: int) -> _Line:
         try:
-            told = json.loads(row)
-            if isinstance(told, dict) and told.get("version") not in (None, _VERSION):
+            fields = json.loads(row)
+            if isinstance(fields, dict) and fields.get("version") not in (None, _VERSION):
                 raise self._of_another_version()
-            line = _Line(**told)
+            line = _Line(**fields)
             more = line.right is not None and line.delta == 0.0  # than was paid before
             delta = 0.5 if more else line.delta
             whole = line.text() == row and not _faults(line.epsilon, delta)

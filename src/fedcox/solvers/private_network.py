@@ -15,7 +15,7 @@ from fedcox.errors import InputError
 from fedcox.federation.queries.clipped_network_gradient import ClippedNetworkGradientAt
 from fedcox.federation.query import Federation
 from fedcox.privacy.accountant import noise_multiplier_for
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.solvers.cooling import cooled
 from fedcox.solvers.fewest_centers import fewest_centers
 from fedcox.solvers.network_solver import (

@@ -33,7 +33,7 @@ from fedcox.federation.queries.bounded_sums import (
 )
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.solvers.private_ascent import (
     CLEAR,
     NOISY,

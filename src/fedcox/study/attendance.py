@@ -14,7 +14,7 @@ class CentersLostError(Exception):
     """A center stopped answering; what was found so far is about other patients."""
 
 
-class Attended(AbstractFederation):
+class RestartOnLoss(AbstractFederation):
     """A federation that says so when a center is lost, and knows where it was asked last."""
 
     def __init__(self, federation: Federation) -> None:

@@ -9,13 +9,12 @@ import numpy as np
 from scipy.special import xlogy
 
 import fedcox.errors as errors
-from fedcox.engines.in_process import InProcess
 from fedcox.federation.ledger import LedgerRow
 from fedcox.federation.query import Federation
 from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
 from fedcox.solvers.solver import Beforehand, Problem, Solution, Watcher
 from fedcox.study.agreement import Agreement, agree
-from fedcox.study.attendance import Attended, CentersLostError
+from fedcox.study.attendance import CentersLostError, RestartOnLoss
 from fedcox.study.fitted import (
     BaselineInterval,
     CenterRow,
@@ -70,7 +69,7 @@ def estimate(
 ) -> Estimate:
     """The order of a study: time, scale, optimum, scale undone, inference."""
     mark, begun = federation.ledger.mark(), federation.names
-    attended = Attended(federation)
+    attended = RestartOnLoss(federation)
     agreement, problem, solution = _solved(plan, attended, watch)
     solution = with_separation(plan, agreement, solution)
     inference = infer(agreement, problem, solution)
@@ -90,7 +89,7 @@ def estimate(
 
 
 def _solved(
-    plan: Plan, attended: Attended, watch: Watcher
+    plan: Plan, attended: RestartOnLoss, watch: Watcher
 ) -> tuple[Agreement, Problem, Solution]:
     """Agree and solve; and again where a center stopped answering on the way.
 
@@ -192,7 +191,7 @@ def fit(
     `notices` and as Python warnings of the same names. A study with secure sums is rehearsed
     on centers in this process as hospitals would be asked for it.
     """
-    if study.privacy.secure_sums and isinstance(federation, InProcess):
+    if study.privacy.secure_sums and federation.centers:
         study.between_hospitals(len(federation.names))  # or refused, as there
     if study.privacy.noised:
         return _fit_noised(study, federation, watch)
@@ -254,8 +253,8 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
     from fedcox.study.expected_patients import check_all
     from fedcox.study.noised_fit import fit_noised, noised
 
-    if isinstance(federation, InProcess):
-        check_all(study, sum(cohort.patients for cohort in federation.cohorts))
+    if federation.centers:
+        check_all(study, sum(center.cohort.patients for center in federation.centers))
         federation = _masked(study, noised(study, federation))
     fitted = fit_noised(study, federation, watch)
     _warn(fitted.notices)
@@ -264,7 +263,7 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
 
 def _masked(study: Study, federation: Federation) -> Federation:
     """Where the study says so, centers of this process are seen in their sums alone."""
-    if not (study.privacy.secure_sums and isinstance(federation, InProcess)):
+    if not (study.privacy.secure_sums and federation.centers):
         return federation
     from fedcox.engines.masked import Masked
 
@@ -279,9 +278,8 @@ def _warn(told: tuple[Notice, ...]) -> None:
 def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRow, ...]:
     if agreement.by_center is None:
         return tuple(CenterRow(name) for name in federation.names)
-    centers = federation.centers if isinstance(federation, InProcess) else ()
-    dropped = {center.name: dict(center.dropped) for center in centers}
-    filled = {center.name: dict(center.filled) for center in centers}
+    dropped = {center.name: dict(center.dropped) for center in federation.centers}
+    filled = {center.name: dict(center.filled) for center in federation.centers}
     shown = agreement.setting.grid.intervals <= _INTERVALS_PER_CENTER
     return tuple(
         CenterRow(
@@ -362,9 +360,9 @@ def _concordance(federation: Federation, found: Estimate) -> float | None:
 
     It compares patients of different centers pair by pair, so over a network nobody is asked.
     """
-    if not isinstance(federation, InProcess):
-        return None
     agreement, cohorts = found.agreement, federation.cohorts
+    if not cohorts:
+        return None
     coefficients = np.zeros(agreement.mean.size)
     coefficients[agreement.setting.scaling.keep] = found.inference.coefficients
     return concordance_index(

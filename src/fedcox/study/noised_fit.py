@@ -117,7 +117,7 @@ def fit_noised(
     )
 
 
-def noised(study: Study, federation: InProcess) -> InProcess:
+def noised(study: Study, federation: Federation) -> InProcess:
     """The same centers, each with a way to add noise; those that have one keep it."""
     digest = sha256(study.to_toml().encode()).hexdigest()
     delta = spending(study, len(federation.centers)).delta

@@ -46,7 +46,7 @@ from fedcox.federation.queries.tile_counts import TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments
 from fedcox.federation.query import AbstractQuery, Shared
 from fedcox.federation.setting import Setting
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.cohort import Cohort

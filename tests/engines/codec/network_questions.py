@@ -17,7 +17,7 @@ from fedcox.federation.queries.network_steps import NetworkSteps, NetworkTrainin
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import Perceptron
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling
 

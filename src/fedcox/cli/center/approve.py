@@ -31,10 +31,9 @@ def approve(
     Example: fedcox center approve 3f2a-91bc-0d44-5e67-8a90-b1c2-d3e4-f506
     """
     from fedcox.cli.terminal import Terminal
-    from fedcox.deployment.approval import Approvals
+    from fedcox.deployment.approval import Approvals, read_code
     from fedcox.deployment.center_folder import CenterFolder
-    from fedcox.deployment.center_start import approve_unseen
-    from fedcox.deployment.study_code import read_code
+    from fedcox.deployment.client import approve_unseen
     from fedcox.deployment.study_words import request_lines
 
     home = CenterFolder.read(folder)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fedcox.deployment.approval import Approvals, Request
-    from fedcox.deployment.center_folder import CenterFolder
-    from fedcox.deployment.hospital_desk import CenterSettings
+    from fedcox.deployment.center_folder import CenterFolder, CenterSettings
 
 _PAUSE = 0.5
 
@@ -68,7 +67,7 @@ def start(
     from fedcox.cli.terminal import Terminal
     from fedcox.deployment.approval import Approvals
     from fedcox.deployment.center_folder import CenterFolder
-    from fedcox.deployment.center_start import prepare
+    from fedcox.deployment.client import prepare
 
     home = CenterFolder.read(folder)
     console = Terminal(highlight=False, soft_wrap=True)
@@ -82,7 +81,7 @@ def start(
 def _greet(home: CenterFolder, console: Console) -> None:
     """Whether the coordinator is there, and how long this center's kit is valid."""
     from fedcox.deployment import client
-    from fedcox.deployment.center_start import validity
+    from fedcox.deployment.client import validity
 
     away = client.why_not_connected(home)
     console.print(

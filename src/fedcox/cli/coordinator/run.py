@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
-    from fedcox.deployment.jobs import Session
-    from fedcox.deployment.run_folder import RunFolder
+    from fedcox.deployment.jobs import ServerSession
+    from fedcox.deployment.runs import RunFolder
     from fedcox.study.study import Study
 
 _PAUSE = 0.2
@@ -70,7 +70,7 @@ def run(
     """
     from fedcox.cli.fit import show
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
-    from fedcox.deployment.run_start import attended, begin, deliver
+    from fedcox.deployment.runs import begin, deliver, run_lock
     from fedcox.reports.run_folder import check_run_folder, read_run
     from fedcox.study.study import Study
 
@@ -78,7 +78,7 @@ def run(
     home = CoordinatorFolder.read(folder)
     plan = Study.read(study).between_hospitals(len(home.centers))
     command = shlex.join(["fedcox", *sys.argv[1:]])
-    with attended(home, plan):
+    with run_lock(home, plan):
         kept = begin(
             home,
             plan,
@@ -97,7 +97,7 @@ def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -
     """Bring the study to the server, show how it goes, and raise why it stopped."""
     from fedcox.cli.terminal import Terminal
     from fedcox.deployment import jobs
-    from fedcox.deployment.run_start import needed_centers
+    from fedcox.deployment.runs import needed_centers
 
     console = Terminal(stderr=True, highlight=False, soft_wrap=True)
     needed = needed_centers(home, plan)
@@ -117,10 +117,10 @@ def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -
 
 
 def _follow(
-    home: CoordinatorFolder, line: Session, job: str, kept: RunFolder, shown: _Shown
+    home: CoordinatorFolder, line: ServerSession, job: str, kept: RunFolder, shown: _Shown
 ) -> None:
     """Show the progress of a run until it ends."""
-    from fedcox.deployment.run_start import ended
+    from fedcox.deployment.runs import ended
     from fedcox.files.followed import FollowedFile
 
     progress, begun = FollowedFile(kept.progress), time.monotonic()
@@ -141,7 +141,7 @@ def _follow(
 
 
 def _wait_for_centers(
-    home: CoordinatorFolder, line: Session, needed: int, wait: float, console: Console
+    home: CoordinatorFolder, line: ServerSession, needed: int, wait: float, console: Console
 ) -> None:
     """Until all are there; for those that the study can do without, not for long."""
     from fedcox.errors import CentersMissingError

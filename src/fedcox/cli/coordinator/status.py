@@ -42,7 +42,8 @@ def status(
         highlight=False,
     )
     console.print(f"Certificates are valid until {project.expires}.", highlight=False)
-    present = jobs.connected(project)
+    with jobs.session(project) as session:
+        present = session.connected()
     table = Table("center", "connected")
     for name in project.centers:
         table.add_row(escape(name), "[green]yes[/]" if name in present else "no")

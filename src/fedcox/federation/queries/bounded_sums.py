@@ -16,7 +16,7 @@ import numpy as np
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
 from fedcox.federation.sums import Shapes, triangle
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.bounded_shares import (
     ScoreMetric,
     event_rows,

@@ -14,7 +14,7 @@ from fedcox.federation.network_query import AbstractNetworkQuery
 from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.sums import FieldSum
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.clipping import on_grid, shortened
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 
