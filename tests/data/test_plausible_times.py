@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fedcox.data.cohort_file import read_cohort
 from fedcox.data.encoding import LoadedCohort, cohort_from_frame, cohorts_by_center
-from fedcox.data.plausible_times import in_a_year
+from fedcox.data.outcome import in_a_year
 from fedcox.data.schema import CohortSchema, NumberColumn
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError, DoubtfulTimesWarning

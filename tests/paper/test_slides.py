@@ -32,10 +32,9 @@ from fedcox.paper.slide_study import (
     planted_auc,
 )
 from fedcox.slides.manifest import SlideManifest
-from fedcox.slides.segmentation import Segmentation
 from fedcox.slides.simulated_slides import simulate_slides
 from fedcox.slides.step import run_step
-from fedcox.slides.tiling import Tiling
+from fedcox.slides.tiling import Segmentation, Tiling
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index

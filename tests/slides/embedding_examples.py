@@ -12,7 +12,7 @@ from torch import nn
 from fedcox.slides.bag_file import BagFacts, write_bag
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Ready
 from fedcox.slides.manifest import ManifestRow
-from fedcox.slides.pyramid_file import write_pyramid
+from fedcox.slides.simulated_slides import write_pyramid
 
 MPP = 0.5
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedcox.slides.heatmap.files import PAGE, picture_file
-from fedcox.slides.heatmap.of_model import write_run_page
+from fedcox.slides.heatmap_files import PAGE, picture_file
+from fedcox.slides.heatmap_page import write_run_page
 from fedcox.slides.manifest import ManifestRow, SlideManifest
 from fedcox.slides.simulated_slides import simulate_slides
 from tests.slides.test_slide_pages import drawn

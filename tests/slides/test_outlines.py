@@ -14,9 +14,15 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from fedcox.slides.mask_file import SlideTissue, read_mask, write_mask, write_outlines
-from fedcox.slides.outlines import Ring, polygons
-from fedcox.slides.region import Region
+from fedcox.slides.mask_file import (
+    Ring,
+    SlideTissue,
+    polygons,
+    read_mask,
+    write_mask,
+    write_outlines,
+)
+from fedcox.slides.tissue import Region
 
 masks = arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.booleans())
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedcox.errors import InputError
-from fedcox.slides import reader_pool
+from fedcox.slides import readers as reader_pool
 from fedcox.slides.reader_process import Source
 from fedcox.slides.readers import SlideTiles, TileBatch, TileReaders, UnreadableSlide
 from fedcox.slides.slide import open_slide

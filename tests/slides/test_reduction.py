@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from fedcox.errors import InputError, WeightsError
-from fedcox.slides.autoencoder import _slope, _start, sampled_tiles, train_autoencoder
+from fedcox.slides.reducer_fit import (
+    _first_weights,
+    _gradient,
+    sampled_tiles,
+    train_autoencoder,
+)
 from fedcox.slides.reduction import (
     Reducer,
     ReducerFacts,
@@ -165,13 +170,13 @@ def test_the_autoencoder_never_reaches_the_closed_form() -> None:
 def test_the_autoencoders_slope_is_that_of_torchs_mean_square_error() -> None:
     torch = pytest.importorskip("torch")
     batch = TILES[:100].astype(np.float32)
-    start = _start(48, 5, np.random.default_rng(2)).astype(np.float32)
+    start = _first_weights(48, 5, np.random.default_rng(2)).astype(np.float32)
     down = torch.tensor(start[:240].reshape(48, 5), requires_grad=True)
     up = torch.tensor(start[240:].reshape(5, 48), requires_grad=True)
     rows = torch.from_numpy(batch)
     torch.nn.functional.mse_loss(rows @ down @ up, rows).backward()
     slope = np.empty(480)
-    _slope(batch, start[:240].reshape(48, 5), start[240:].reshape(5, 48), slope)
+    _gradient(batch, start[:240].reshape(48, 5), start[240:].reshape(5, 48), slope)
     expected = torch.cat([down.grad.ravel(), up.grad.ravel()])
     np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-5)
 

@@ -17,10 +17,9 @@ from fedcox.errors import InputError, SlideError
 from fedcox.slides.bag_file import read_bag
 from fedcox.slides.manifest import SlideManifest
 from fedcox.slides.mask_file import mask_settings, read_mask
-from fedcox.slides.segmentation import Segmentation
 from fedcox.slides.simulated_slides import SimulatedSlides, simulate_slides
 from fedcox.slides.step import StepOutcome, run_step
-from fedcox.slides.tiling import Tiling
+from fedcox.slides.tiling import Segmentation, Tiling
 from fedcox.slides.tissue import OtsuTissue
 from tests.slides.drawn import Row, cut_in_half, drawn_slide, glass
 
@@ -100,10 +99,10 @@ def test_killed_and_run_again_gives_the_same_files(
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from fedcox.slides import segmentation\n"
+        "from fedcox.slides import tiling\n"
         "from fedcox.slides.manifest import SlideManifest\n"
         "from fedcox.slides.step import run_step\n"
-        "write, made = segmentation.write_mask, []\n"
+        "write, made = tiling.write_mask, []\n"
         "def slow(path, tissue, settings):\n"
         "    if made:\n"
         "        path.with_name(f'.{path.name}.1.part').write_bytes(b'half')\n"
@@ -111,9 +110,9 @@ def test_killed_and_run_again_gives_the_same_files(
         "        time.sleep(600)\n"
         "    write(path, tissue, settings)\n"
         "    made.append(path)\n"
-        "segmentation.write_mask = slow\n"
+        "tiling.write_mask = slow\n"
         "slides = SlideManifest.read(sys.argv[1]).slides\n"
-        "run_step(segmentation.Segmentation(), slides, Path(sys.argv[2]))\n"
+        "run_step(tiling.Segmentation(), slides, Path(sys.argv[2]))\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, simulated.manifest, broken], stdout=subprocess.PIPE

@@ -12,8 +12,7 @@ import pytest
 from fedcox.errors import CohortError
 from fedcox.slides.bag_file import BagFacts, write_bag
 from fedcox.slides.cohorts import opened_bags, slide_cohorts
-from fedcox.slides.manifest import ManifestRow, SlideManifest
-from fedcox.slides.patient_table import PatientTable
+from fedcox.slides.manifest import ManifestRow, PatientTable, SlideManifest
 from tests.slides.foreign_files import (
     WRITERS,
     Tiles,

@@ -14,14 +14,20 @@ from PIL import Image
 
 from fedcox.errors import SlideError
 from fedcox.reports.drawing import round_length
-from fedcox.slides.heatmap.colours import colours_at, tile_colours
-from fedcox.slides.heatmap.drawn import (
+from fedcox.slides.heatmap_picture import (
     HeatmapScene,
     draw_heatmap,
     overlay,
     reading_lines,
 )
-from fedcox.slides.tile_scores import ScoredTiles, ScoreScale, check_mean, matching
+from fedcox.slides.tile_scores import (
+    ScoredTiles,
+    ScoreScale,
+    check_mean,
+    colours_at,
+    matching,
+    tile_colours,
+)
 
 SCALE = ScoreScale(-0.5, 2.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedcox.models.network_choices import Precision
-from fedcox.slides.network_choice import SlideNetworkChoice
+from fedcox.slides.training import SlideNetworkChoice
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.solvers.network_solver import AbstractNetworkSolver
 from fedcox.solvers.private_network import PrivateNetwork

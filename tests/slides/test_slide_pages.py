@@ -20,10 +20,10 @@ from fedcox.paper.slide_study import (
     TileRanking,
 )
 from fedcox.paper.slides_page import slides_html, write_slides_page
-from fedcox.slides.heatmap.page import HeatmapRun, heatmap_html
-from fedcox.slides.heatmap.step import HeatmapOptions, HeatmapStep, summary_in
+from fedcox.slides.feature_files import KnownSlide
+from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep, summary_in
+from fedcox.slides.heatmap_page import HeatmapRun, heatmap_html
 from fedcox.slides.manifest import ManifestRow
-from fedcox.slides.opened_bag import KnownSlide
 from fedcox.slides.simulated_slides import simulate_slides
 from fedcox.slides.step import StepOutcome, run_step
 from fedcox.slides.tile_scores import ScoredTiles, ScoreScale
@@ -212,7 +212,7 @@ def test_a_finished_picture_is_kept_and_a_damaged_one_made_anew(tmp_path: Path) 
 def test_a_large_run_shows_the_first_and_links_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedcox.slides.heatmap.page.SHOWN", 1)
+    monkeypatch.setattr("fedcox.slides.heatmap_page.SHOWN", 1)
     drawn(tmp_path, ["one", "second"], None)
     page = heatmap_html(run(tmp_path, ["one", "second"], {}))
     assert page.count("data:image/jpeg;base64,") == 1

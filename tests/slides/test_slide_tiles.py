@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcox.slides.heatmap.colours import tile_colours
-from fedcox.slides.heatmap.files import scores_file
-from fedcox.slides.heatmap.geojson import tile_geojson
-from fedcox.slides.heatmap.top_tiles import draw_gallery, tile_table, write_top_tiles
-from fedcox.slides.tile_scores import ScoredTiles, ScoreScale
+from fedcox.slides.heatmap_files import (
+    draw_gallery,
+    scores_file,
+    tile_geojson,
+    tile_table,
+    write_top_tiles,
+)
+from fedcox.slides.tile_scores import ScoredTiles, ScoreScale, tile_colours
 
 SCALE = ScoreScale(0.0, 1.0)
 

@@ -17,15 +17,16 @@ import pytest
 from fedcox.errors import OutputError, SlideError
 from fedcox.files.claim import claimed
 from fedcox.files.writing import whole_file
-from fedcox.slides.failures import read_failures, write_failures
 from fedcox.slides.step import (
     AbstractStep,
     Settings,
     SlideRow,
     StepProgress,
     StepRun,
+    read_failures,
     run_step,
     slide_file,
+    write_failures,
 )
 from tests.slides.drawn import Row
 

@@ -11,8 +11,8 @@ from scipy.sparse.linalg import svds
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
 from fedcox.errors import InputError, RefusedError
-from fedcox.slides.autoencoder import train_autoencoder
-from fedcox.slides.tile_reduction import Reduction, federated_reducer
+from fedcox.slides.reducer_fit import train_autoencoder
+from fedcox.slides.reduction import Reduction, federated_reducer
 from fedcox.survival.cohort import Cohort
 from tests.slides.shifted_tiles import all_tiles, lost, subspace_gap, tiled_cohort
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from fedcox.slides.region import Region
-from fedcox.slides.tiles import draw_tiles, tile_grid
+from fedcox.slides.tiling import draw_tiles, tile_grid
+from fedcox.slides.tissue import Region
 
 pictures = arrays(bool, st.tuples(st.integers(1, 8), st.integers(1, 8)), elements=st.booleans())
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from fedcox.data.spelling import canonical, has_thousands, is_date, is_missing, is_number
+from fedcox.data.wording import canonical, has_thousands, is_date, is_missing, is_number
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 
 MISSING = -1

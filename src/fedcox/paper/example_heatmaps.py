@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedcox.paper.slide_study import HeldOutSlide, SlideStudy
-from fedcox.slides.heatmap.files import PAGE
-from fedcox.slides.heatmap.page import HeatmapRun, write_heatmap_page
-from fedcox.slides.heatmap.step import HeatmapOptions, HeatmapStep
-from fedcox.slides.heatmap.top_tiles import write_top_tiles
+from fedcox.slides.feature_files import KnownSlide
+from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep
+from fedcox.slides.heatmap_files import PAGE, write_top_tiles
+from fedcox.slides.heatmap_page import HeatmapRun, write_heatmap_page
 from fedcox.slides.manifest import ManifestRow
-from fedcox.slides.opened_bag import KnownSlide
 from fedcox.slides.step import run_step
 from fedcox.slides.tile_scores import ScoredTiles
 

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.data.center_split import split_uniformly
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import simulate_paper_cohort, split_uniformly
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
 from fedcox.evaluation.comparison import Claim

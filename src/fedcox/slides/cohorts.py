@@ -12,11 +12,10 @@ import numpy as np
 
 from fedcox.errors import CohortError, SlideError
 from fedcox.slides.bag_reader import feature_path, open_bag
-from fedcox.slides.failures import reason_of
-from fedcox.slides.layouts.own import Own
-from fedcox.slides.manifest import ManifestRow, SlideManifest
-from fedcox.slides.opened_bag import OpenedBag
-from fedcox.slides.patient_table import PatientTable
+from fedcox.slides.feature_files import OpenedBag
+from fedcox.slides.hdf5_layouts import Own
+from fedcox.slides.manifest import ManifestRow, PatientTable, SlideManifest
+from fedcox.slides.step import reason_of
 from fedcox.survival.bags import Bags
 from fedcox.survival.cohort import Cohort
 

@@ -30,9 +30,11 @@ from fedcox.slides.step import (
     StepOutcome,
     StepRun,
     Watch,
+    features_path,
+    mask_path,
     slide_file,
+    tiles_path,
 )
-from fedcox.slides.work_files import features_path, mask_path, tiles_path
 
 #: Slides whose files wait to be written; more would only fill the memory.
 _WAITING_TO_BE_WRITTEN = 2

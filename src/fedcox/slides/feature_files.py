@@ -1,9 +1,13 @@
-"""Read tile features from files of HDF5, numpy or torch; nothing in them is executed."""
+"""Read tile features from files of HDF5, numpy or torch; nothing in them is executed.
+
+`OpenedBag` is what is known of a slide's features, whichever laboratory's layout they are in.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +20,64 @@ from numpy.typing import NDArray
 
 from fedcox.errors import SlideError, needs_extra
 from fedcox.files.reading import too_large_fault
-from fedcox.survival.bags import TileFeatures
+from fedcox.survival.bags import SlideFeatures, TileFeatures
+from fedcox.survival.cohort import FloatArray
+
+
+@dataclass(frozen=True)
+class KnownSlide:
+    """What some layouts leave to the slide itself.
+
+    `mpp` is the resolution of level 0 in micrometres per pixel and `size` its width and height
+    in pixels. `deepzoom_tile_px` is the size of tiles that are named by their place in a deep
+    zoom pyramid, which their file does not tell: 224 for most encoders, 256 for some.
+    """
+
+    mpp: float | None = None
+    size: tuple[int, int] | None = None
+    deepzoom_tile_px: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedBag:
+    """One slide's features, read when they are needed, and all that is known about them.
+
+    `coords` (tiles, 2) are upper left corners in pixels of level 0. Where there are none,
+    `no_coords` says why. `mpp` is the slide's resolution at level 0, `tile_px_level0` the side
+    of a tile in its pixels. None is what the file does not tell. `reducer_sha256` is empty for
+    features as an encoder gave them. `tissue_tiles` counts the slide's tiles with tissue, of
+    which these may have been drawn. `digest` changes with the file's content.
+    """
+
+    features: SlideFeatures
+    layout: str
+    digest: str
+    coords: FloatArray | None = None
+    no_coords: str = ""
+    encoder: str | None = None
+    encoder_sha256: str | None = None
+    reducer_sha256: str = ""
+    mpp: float | None = None
+    tile_px_level0: float | None = None
+    tissue_tiles: int | None = None
+
+
+class AbstractLayout(ABC):
+    """How one laboratory writes features."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As it is called in messages."""
+
+    @abstractmethod
+    def fits(self, path: Path) -> bool:
+        """Whether the file, or the folder, is in this layout. It exists."""
+
+    @abstractmethod
+    def open(self, path: Path, known: KnownSlide) -> OpenedBag:
+        """The bag; SlideError where it cannot be used."""
+
 
 #: Half floats end at 65,504.
 LARGEST_FEATURE = 6e4
@@ -209,3 +270,88 @@ def _unpacked(path: Path) -> int:
         return path.stat().st_size
     with ZipFile(path) as archive:
         return sum(part.file_size for part in archive.infolist())
+
+
+SUFFIXES = (".h5", ".hdf5")
+
+
+@dataclass(frozen=True, eq=False)
+class Hdf5Bag:
+    """`coords`, and attributes of the file, of `coords` and of the features.
+
+    `shapes` are those of `coords` and of the features, as far as they are there.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    coords: FloatArray | None
+    of_file: Mapping[str, Any]
+    of_coords: Mapping[str, Any]
+    of_features: Mapping[str, Any]
+
+    def told(self, name: str) -> Any:
+        """An attribute, wherever it is; None where it is nowhere."""
+        for attributes in (self.of_file, self.of_coords, self.of_features):
+            if name in attributes:
+                return attributes[name]
+        return None
+
+
+def is_hdf5(path: Path) -> bool:
+    """By its name."""
+    return path.is_file() and path.suffix.lower() in SUFFIXES
+
+
+def read_hdf5(path: Path, features: str) -> Hdf5Bag:
+    """All of a file but its features, which are in the dataset of this name."""
+    with opened_hdf5(path) as file:
+        datasets = {
+            name: hdf5_array(path, file, name) for name in ("coords", features) if name in file
+        }
+        places = datasets.get("coords")
+        coords = None if places is None else np.asarray(places[()]).reshape(-1, 2)
+        return Hdf5Bag(
+            {name: tuple(dataset.shape) for name, dataset in datasets.items()},
+            None if coords is None else coords.astype(np.float64),
+            *(
+                dict(told.attrs) if told is not None else {}
+                for told in (file, places, datasets.get(features))
+            ),
+        )
+
+
+def bag_shape(path: Path, bag: Hdf5Bag, features: str) -> tuple[int, int]:
+    """(tiles, features), as many tiles as there are places."""
+    shape = table_shape(path, bag.shapes[features])
+    check_places(path, shape[0], bag.coords)
+    return shape
+
+
+def check_places(path: Path, tiles: int, coords: FloatArray | None) -> None:
+    """SlideError where places and features are not of the same tiles."""
+    if coords is not None and len(coords) != tiles:
+        raise unusable(
+            path, f"There are {tiles} tiles with features and {len(coords)} with a place."
+        )
+
+
+def text(value: Any) -> str | None:
+    """An attribute as text; None where it is empty or not there."""
+    if value is None:
+        return None
+    found = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return found.strip() or None
+
+
+def number(value: Any) -> float | None:
+    """An attribute as a positive number; of several the first; None where it is none."""
+    try:
+        found = float(np.ravel(value)[0])
+    except (TypeError, ValueError, IndexError):
+        return None
+    return found if np.isfinite(found) and found > 0 else None
+
+
+def stat_digest(*paths: Path) -> str:
+    """What tells a file from a later one of its name without reading it."""
+    facts = [path.stat() for path in paths if path.exists()]
+    return " ".join(f"{fact.st_size}:{fact.st_mtime_ns}" for fact in facts)

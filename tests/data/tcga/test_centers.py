@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedcox.data.tcga.centers import (
+from fedcox.data.tcga.recipe import (
     federated_centers,
     read_regions,
     regions_of,

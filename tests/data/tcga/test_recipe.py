@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedcox.data.tcga.clinical import CATEGORIES
+from fedcox.data.tcga.layouts import CATEGORIES
 from fedcox.data.tcga.recipe import covariates
 from fedcox.errors import InputError
 from tests.data.tcga import made_up

@@ -18,16 +18,17 @@ import numpy as np
 from fedcox.errors import SlideError
 from fedcox.files.writing import whole_file
 from fedcox.reports.drawing import write_png
-from fedcox.slides.heatmap.drawn import HeatmapScene, draw_heatmap
-from fedcox.slides.heatmap.files import (
+from fedcox.slides.feature_files import KnownSlide
+from fedcox.slides.heatmap_files import (
+    draw_gallery,
     gallery_file,
     geojson_file,
     picture_file,
     scores_file,
+    tile_geojson,
+    tile_table,
 )
-from fedcox.slides.heatmap.geojson import tile_geojson
-from fedcox.slides.heatmap.top_tiles import draw_gallery, tile_table
-from fedcox.slides.opened_bag import KnownSlide
+from fedcox.slides.heatmap_picture import HeatmapScene, draw_heatmap
 from fedcox.slides.slide import Slide, open_slide
 from fedcox.slides.step import AbstractStep, Settings, SlideRow, slide_file
 from fedcox.slides.tile_scores import ScoredTiles, ScoreScale

@@ -1,8 +1,8 @@
-"""The page of a heatmap run: every slide's picture, its extreme tiles and its numbers."""
+"""Heatmaps by a trained model: every slide drawn, and the page over all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -11,15 +11,19 @@ from fedcox.files.writing import write_atomically
 from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
-from fedcox.slides.heatmap.colours import SCORE_NAMES
-from fedcox.slides.heatmap.files import (
+from fedcox.slides.feature_files import KnownSlide, OpenedBag
+from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep, SlideSummary, summary_in
+from fedcox.slides.heatmap_files import (
+    PAGE,
     gallery_file,
     geojson_file,
     picture_file,
     scores_file,
+    write_top_tiles,
 )
-from fedcox.slides.heatmap.step import SlideSummary, summary_in
-from fedcox.slides.tile_scores import ScoreScale
+from fedcox.slides.manifest import ManifestRow
+from fedcox.slides.model import SlideModel
+from fedcox.slides.tile_scores import SCORE_NAMES, ScoredTiles, ScoreScale
 
 #: So many slides have their pictures on the page itself; the others are links.
 SHOWN = 24
@@ -128,3 +132,93 @@ def _line(run: HeatmapRun, summary: SlideSummary, *, shown: bool) -> SlideLine:
 
 def _address(run: HeatmapRun, path: Path) -> str:
     return quote(path.relative_to(run.folder).as_posix())
+
+
+_TRAINING, _THESE = "the training cohort", "the slides of this run"
+
+Each = Callable[[Iterable[OpenedBag]], Iterable[OpenedBag]]
+"""Gives back the bags it is given, and may tell how far it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSlides:
+    """Slides as a model scores them.
+
+    `folder` has the features behind the slides' scores, `every_tile` those of more tiles.
+    """
+
+    model: SlideModel
+    folder: Path
+    every_tile: Path | None = None
+
+    def score(self, slide_id: str, known: KnownSlide) -> ScoredTiles:
+        """The tiles of a slide with their places and scores."""
+        return self.model.scored_tiles(self.folder, slide_id, known, self.every_tile)
+
+    def digest(self, slide_id: str) -> str:
+        """Of all features behind what is drawn: the slide's score, and the tiles."""
+        folders = [self.folder] if self.every_tile is None else [self.folder, self.every_tile]
+        return " ".join(self.model.bag(folder, slide_id).digest for folder in folders)
+
+    def scale(self, rows: Sequence[ManifestRow], each: Each) -> tuple[ScoreScale, str]:
+        """The training cohort's; where noise forbade to keep it, that of the slides at hand."""
+        known = self.model.scale
+        if known is not None:
+            return known, _TRAINING
+        bags, _ = self.model.bags(rows, self.folder)
+        scores = (self.model.tile_scores(bag) for bag in each(bags.values()))
+        return ScoreScale.of(scores), _THESE
+
+
+def model_step(
+    slides: ScoredSlides,
+    rows: Sequence[ManifestRow],
+    options: HeatmapOptions,
+    *,
+    simulated: bool,
+    each: Each = lambda bags: bags,
+) -> HeatmapStep:
+    """The step that draws slides, all on one scale: the model's, or else that of `rows`."""
+    scale, words = slides.scale(rows, each)
+    return HeatmapStep(
+        score=slides.score,
+        digest=slides.digest,
+        scale=scale,
+        scale_words=words,
+        link=slides.model.network.link,
+        model=slides.model.digest,
+        simulated=simulated,
+        options=options,
+    )
+
+
+def write_run_page(
+    step: HeatmapStep,
+    rows: Sequence[ManifestRow],
+    folder: Path,
+    failed: Mapping[str, str],
+    *,
+    command: str,
+) -> Path | None:
+    """The page and the table of extreme tiles, over all slides that have their pictures.
+
+    A picture of a slide that failed now is of an earlier run. None where nothing was drawn.
+    """
+    names = [row.slide_id for row in rows if row.slide_id not in failed]
+    drawn = [name for name in names if picture_file(folder, name).exists()]
+    if not drawn:
+        return None
+    run = HeatmapRun(
+        folder=folder,
+        slides=drawn,
+        failed=[*failed.items()],
+        scale=step.scale,
+        scale_words=step.scale_words,
+        link=step.link,
+        simulated=step.simulated,
+        model=f"SHA-256 {step.model}",
+        command=command,
+    )
+    write_top_tiles(folder, drawn, step.options.tiles)
+    write_heatmap_page(run, folder / PAGE)
+    return folder / PAGE

@@ -1,9 +1,14 @@
-"""The tiles of a slide that speak most for a high risk, and most for a low one."""
+"""The files of a heatmap run, one folder for each kind: tables, galleries, tiles for QuPath.
+
+QuPath opens the GeoJSON by File › Import objects, and colours the tiles by Measure ›
+Measurement maps. Coordinates are pixels of the slide's finest level.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +19,75 @@ from numpy.typing import NDArray
 from fedcox.files.writing import write_atomically
 from fedcox.reports.drawing import INK, SOFT, WARNING, blank, write
 from fedcox.reports.number_text import signed_text
-from fedcox.slides.heatmap.colours import SCORE_NAMES, tile_colours
-from fedcox.slides.heatmap.files import TOP_TILES, scores_file
-from fedcox.slides.tile_scores import ScoredTiles, ScoreScale
+from fedcox.slides.tile_scores import SCORE_NAMES, ScoredTiles, ScoreScale, tile_colours
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
     from PIL.ImageDraw import ImageDraw
+
+
+PAGE, TOP_TILES = "heatmap.html", "top_tiles.csv"
+
+
+def picture_file(folder: Path, slide_id: str) -> Path:
+    """The slide beside its map."""
+    return folder / "heatmaps" / f"{slide_id}.png"
+
+
+def gallery_file(folder: Path, slide_id: str) -> Path:
+    """Its highest and lowest tiles; not there where the slide's own file is not."""
+    return folder / "tiles" / f"{slide_id}.png"
+
+
+def geojson_file(folder: Path, slide_id: str) -> Path:
+    """Its tiles for QuPath."""
+    return folder / "qupath" / f"{slide_id}.geojson"
+
+
+def scores_file(folder: Path, slide_id: str) -> Path:
+    """Its tiles as a table."""
+    return folder / "scores" / f"{slide_id}.csv"
+
+
+def tile_geojson(tiles: ScoredTiles, scale: ScoreScale) -> Iterator[str]:
+    """The file in pieces: a collection of one feature per tile, a line each."""
+    colours = tile_colours(tiles.scores, scale).tolist()
+    yield '{"type":"FeatureCollection","features":[\n'
+    for number, (corner, score, entered, colour) in enumerate(
+        zip(
+            tiles.corners.tolist(),
+            tiles.scores.tolist(),
+            tiles.entered.tolist(),
+            colours,
+            strict=True,
+        )
+    ):
+        feature = {
+            "type": "Feature",
+            "geometry": {
+                "type": "Polygon",
+                "coordinates": [_ring(corner[0], corner[1], tiles.side)],
+            },
+            "properties": {
+                "objectType": "tile",
+                "color": colour,
+                "measurements": {"tile_score": score, "in_slide_score": int(entered)},
+            },
+        }
+        yield (",\n" if number else "") + json.dumps(feature, separators=(",", ":"))
+    yield "\n]}\n"
+
+
+def _ring(x: float, y: float, side: float) -> list[list[float]]:
+    """The tile's outline, closed, its first corner the upper left one."""
+    left, top, right, bottom = map(_whole, (x, y, x + side, y + side))
+    return [[left, top], [right, top], [right, bottom], [left, bottom], [left, top]]
+
+
+def _whole(value: float) -> float:
+    """Whole pixels without a decimal point."""
+    return int(value) if float(value).is_integer() else round(value, 3)
+
 
 #: Reads one tile at its corner, in pixels of the finest level: (height, width, 3).
 ReadTile = Callable[[float, float], NDArray[np.uint8]]
@@ -99,7 +166,13 @@ def _tile(
 def tile_table(slides: Iterable[ScoredTiles]) -> str:
     """CSV of every tile: slide, x, y, score, and whether it entered the slide's score."""
     rows = [
-        (tiles.slide_id, _plain(x), _plain(y), repr(score), int(entered))
+        (
+            tiles.slide_id,
+            _pixel_text(x),
+            _pixel_text(y),
+            repr(score),
+            int(entered),
+        )
         for tiles in slides
         for (x, y), score, entered in zip(
             tiles.corners.tolist(), tiles.scores.tolist(), tiles.entered.tolist(), strict=True
@@ -120,7 +193,7 @@ def write_top_tiles(folder: Path, slides: Iterable[str], count: int) -> None:
     write_atomically(folder / TOP_TILES, _csv(COLUMNS, rows))
 
 
-def _plain(value: float) -> str:
+def _pixel_text(value: float) -> str:
     return f"{value:.0f}" if value.is_integer() else f"{value:.3f}"
 
 

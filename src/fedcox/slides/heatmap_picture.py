@@ -26,12 +26,18 @@ from fedcox.reports.drawing import (
     write,
 )
 from fedcox.reports.number_text import count_text, signed_text
-from fedcox.slides.heatmap.colours import SCORE_NAMES, colours_at, tile_colours
-from fedcox.slides.tile_scores import ScoredTiles, ScoreScale
+from fedcox.slides.tile_scores import (
+    SCORE_NAMES,
+    ScoredTiles,
+    ScoreScale,
+    colours_at,
+    tile_colours,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
     from PIL.ImageDraw import ImageDraw
+
 
 _MARGIN, _GUTTER = 36, 24
 _HEAD, _NARROWEST = 138, 1500
