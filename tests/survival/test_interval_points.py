@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedcox.survival.interval_points import PassedIntervals
+from fedcox.survival.cell_blocks import PassedIntervals
 from fedcox.survival.link import LINKS
 from tests.problems import LINK_NAMES
 

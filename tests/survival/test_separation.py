@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcox.survival.separation import separated_columns
+from fedcox.survival.information import separated_columns
 
 
 def test_a_direction_that_lost_its_information_names_its_column() -> None:

@@ -8,10 +8,9 @@ from scipy.stats import chisquare
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.link import LINKS
-from fedcox.survival.person_periods import stack
+from fedcox.survival.person_periods import CellChoice, SingleCells, single_cells, stack
 from fedcox.survival.preparation import prepare
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.single_cells import CellChoice, SingleCells, single_cells
 from fedcox.survival.time_grid import CensoredInterval
 from tests.problems import LINK_NAMES, READINGS, grids, simulated
 

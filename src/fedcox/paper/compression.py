@@ -30,8 +30,8 @@ from fedcox.study.fit import start
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
+from fedcox.survival.scaling import linear_predictor
 
 #: Hears how many of how many simulated studies are done, and which comes next.
 Progress = Callable[[int, int, str], None]

@@ -18,13 +18,7 @@ from numpy.typing import NDArray
 from fedcox.errors import InputError, SlideError
 from fedcox.files.writing import whole_file
 from fedcox.slides.bag_file import BagFacts, kept_settings, write_bag
-from fedcox.slides.mask_file import (
-    SCHEMA,
-    SlideTissue,
-    read_mask,
-    write_mask,
-    write_outlines,
-)
+from fedcox.slides.mask_file import SCHEMA, SlideTissue, read_mask, write_mask, write_outlines
 from fedcox.slides.slide import Pixels, open_slide, tells_mpp
 from fedcox.slides.step import (
     AbstractStep,

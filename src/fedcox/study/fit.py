@@ -16,13 +16,7 @@ from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
 from fedcox.solvers.solver import Beforehand, Problem, Solution, Watcher
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.attendance import Attended, CentersLostError
-from fedcox.study.fitted import (
-    BaselineInterval,
-    CenterRow,
-    FittedStudy,
-    Notice,
-    RoundRow,
-)
+from fedcox.study.fitted import BaselineInterval, CenterRow, FittedStudy, Notice, RoundRow
 from fedcox.study.inference import Inference, coefficient_rows, infer, likelihood_ratio
 from fedcox.study.notices import exact_sums, filled_cells, lost_centers, notices
 from fedcox.study.plan import Plan
@@ -30,8 +24,8 @@ from fedcox.study.study import Study
 from fedcox.study.versions import versions
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
-from fedcox.survival.separation import separated_columns
+from fedcox.survival.information import separated_columns
+from fedcox.survival.scaling import linear_predictor
 from fedcox.survival.spline_baseline import without_effects
 from fedcox.survival.time_grid import Pieces
 

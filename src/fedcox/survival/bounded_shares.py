@@ -17,8 +17,47 @@ from typing import NamedTuple
 import numpy as np
 
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
-from fedcox.survival.linear_predictor import linear_predictor
-from fedcox.survival.time_grid import TimeAtRisk
+from fedcox.survival.scaling import linear_predictor
+from fedcox.survival.time_at_risk import TimeAtRisk
+
+#: Rows stop this little short of the bound, so that rounding never lifts one above it.
+_SLACK = 1e-12
+#: Where squares are smaller than this they may have lost their digits.
+_SMALLEST = 1e-200
+
+
+def shortened(rows: FloatArray, bound: float) -> FloatArray:
+    """Each row, or as much of it as has Euclidean length `bound`.
+
+    A row that is not finite becomes zero. What becomes of a row does not depend, to the last
+    bit, on the other rows: else one patient more would move the shares of others, too.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = (rows**2).sum(axis=1)
+        fits = (square >= _SMALLEST) & (square <= (bound * (1.0 - 2.0 * _SLACK)) ** 2)
+        long = np.flatnonzero(~fits)
+        if not long.size:
+            return rows
+        kept = rows.copy()
+        kept[long] = _cut_at(rows[long], bound)
+        return kept
+
+
+def _cut_at(rows: FloatArray, bound: float) -> FloatArray:
+    # By the largest entry first: squares of what is left neither overflow nor vanish.
+    largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
+    unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    length = np.sqrt((unit**2).sum(axis=1, keepdims=True))
+    allowed = np.minimum(largest * length, bound * (1.0 - _SLACK))
+    unit *= np.divide(allowed, length, out=np.zeros_like(length), where=length > 0)
+    unit[~np.isfinite(unit).all(axis=1)] = 0.0
+    return np.asarray(unit)
+
+
+def on_grid(rows: FloatArray, resolution: float) -> FloatArray:
+    """Numbers rounded to multiples of `resolution`, a power of two: sums of them are exact."""
+    return np.asarray(np.rint(rows / resolution) * resolution)
+
 
 #: What the rules leave out is counted in this part of the reach, up to so many expected events.
 LEFT_OUT, MOST_LEFT_OUT = 0.15, 4.0
@@ -28,7 +67,7 @@ ACROSS, MOST_EXPECTED = 0.13, 6.0
 #: Beyond this no exponential is taken; a hazard so large ends the watch at once.
 _HIGHEST = 100.0
 #: Who is nearer to the end of the watch than this is looked at piece by piece.
-_SLACK = 1e-9
+_NEAR_END = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +287,7 @@ class _Rules:
         spent = square * (risk * (before[passed] + hazard[passed] * part)) ** 2
         spent += risk**2 * (own_before[passed] + own[passed] * part**2)
         light = square + 1.0 / self.metric.events.min() <= self.reach**2
-        return np.asarray(light & (spent <= self.reach**2 * (1.0 - _SLACK)))
+        return np.asarray(light & (spent <= self.reach**2 * (1.0 - _NEAR_END)))
 
     def in_full(self, risk: FloatArray, placed: TimeAtRisk) -> FloatArray:
         """(patients, pieces), of patients to whom the rules do nothing."""

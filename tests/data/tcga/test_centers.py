@@ -7,12 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedcox.data.tcga.recipe import (
-    federated_centers,
-    read_regions,
-    regions_of,
-    source_sites,
-)
+from fedcox.data.tcga.recipe import federated_centers, read_regions, regions_of, source_sites
 from fedcox.errors import InputError
 from tests.data.tcga import made_up
 
