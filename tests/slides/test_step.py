@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fedcox.errors import OutputError, SlideError
-from fedcox.files.claim import claimed
+from fedcox.files.locks import claimed
 from fedcox.files.writing import whole_file
 from fedcox.slides.step import (
     AbstractStep,

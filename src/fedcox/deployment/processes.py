@@ -26,6 +26,7 @@ from typing import Any
 from fedcox.deployment.flare import flare_module
 from fedcox.deployment.private_files import write_private_json
 from fedcox.errors import DeploymentError
+from fedcox.files.locks import locked
 from fedcox.files.writing import owners_folder
 
 _MODULES = (
@@ -131,16 +132,12 @@ def recorded(path: Path) -> Running | None:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Only one command at a time may start something in a folder."""
-    import fcntl
-
-    with (folder / ".starting").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+    with locked(folder / ".starting") as ours:
+        if not ours:
             raise DeploymentError(
                 f"Something is being started in {folder} at this moment.",
                 ["Wait until that command has ended, and try again."],
-            ) from error
+            )
         yield
 
 

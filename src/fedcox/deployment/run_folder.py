@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ from typing import Any
 
 from fedcox.errors import DeploymentError, InputError
 from fedcox.files.followed import append_rows
+from fedcox.files.locks import locked
 from fedcox.files.writing import write_atomically
 
 _IDENTITIES, _LEFT_OUT = "identities.json", "left_out.json"
@@ -120,26 +119,10 @@ class RunFolder:
     @contextmanager
     def alone(self, patience: float) -> Iterator[None]:
         """One process at a time: that of a job that was broken off may still be ending."""
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            if not _locked(handle, patience):
+        with locked(self.path, patience=patience) as ours:
+            if not ours:
                 raise DeploymentError(
                     "An earlier job of this run is still at work.",
                     ["Wait until it has ended, or stop the server and start it again."],
                 )
             yield
-        finally:
-            os.close(handle)
-
-
-def _locked(handle: int, patience: float) -> bool:
-    end = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.2)
-        else:
-            return True

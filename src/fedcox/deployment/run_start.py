@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fedcox.deployment.run_folder import RunFolder
 from fedcox.errors import CentersMissingError, DeploymentError, InputError, OutputError
+from fedcox.files.locks import locked
 from fedcox.files.writing import whole_folder, write_atomically
 from fedcox.reports.run_folder import check_run_folder
 from fedcox.study.study import Study
@@ -29,14 +29,12 @@ _PATIENCE = 30.0
 def attended(home: CoordinatorFolder, study: Study) -> Iterator[None]:
     """One command at a time for the runs of one name, from its beginning to its result."""
     home.runs.mkdir(mode=0o700, exist_ok=True)
-    with (home.runs / f".{run_name(study)}.lock").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+    with locked(home.runs / f".{run_name(study)}.lock") as ours:
+        if not ours:
             raise DeploymentError(
                 f"Another `fedcox coordinator run` of “{study.name}” is at work.",
                 ["Leave it to its work, or end it first with Ctrl-C in its window."],
-            ) from error
+            )
         yield
 
 

@@ -19,14 +19,15 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from fedcox.errors import BudgetError, PolicyError
-from fedcox.files.writing import sync_folder
+from fedcox.files.locks import take_lock
+from fedcox.files.writing import append_to_disk, open_folder, replace_file
 
 _BEGIN = "0" * 64
 _VERSION = 2
@@ -195,17 +196,15 @@ class Budget:
     def _append(self, line: _Line) -> None:
         text = line.text()
         try:
-            _write(self.path, text, "a")
+            append_to_disk(self.path, text.encode())
             # A crash between the two leaves a line beyond the head: `_lines` takes it as spent.
             self._write_head(_hash(text))
         except OSError as error:
             raise self._unwritable(error) from error
 
     def _write_head(self, last: str) -> None:
-        fresh = self._head.with_name(self._head.name + ".new")
-        _write(fresh, last + "\n", "w")
-        fresh.replace(self._head)
-        sync_folder(self.path.parent)
+        with open_folder(self.path.parent) as folder:
+            replace_file(folder, self._head.name, f"{last}\n".encode())
 
     def _lines(self) -> list[_Line]:
         """Every line, or a refusal where one is missing, broken or not as it was written."""
@@ -269,26 +268,14 @@ class Budget:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """One process at a time: two studies must not both find the last epsilon unspent."""
-        import fcntl  # where there is none, there is no budget
-
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            folder = os.open(self.path.parent, os.O_RDONLY)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        with ExitStack() as stack:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                folder = stack.enter_context(open_folder(self.path.parent))
+                take_lock(folder, patience=math.inf)
+            except OSError as error:
+                raise self._unwritable(error) from error
             yield
-        finally:
-            os.close(folder)
-
-
-def _write(path: Path, text: str, mode: str) -> None:
-    """Write and wait until it is on the disk."""
-    with path.open(mode, encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _spent(lines: list[_Line]) -> Spent:

@@ -19,7 +19,7 @@ from time import monotonic, sleep
 from typing import Literal, Protocol, TypeAlias
 
 from fedcox.errors import SlideError
-from fedcox.files.claim import claimed
+from fedcox.files.locks import claimed
 from fedcox.files.writing import whole_file
 
 Settings: TypeAlias = Mapping[str, str | int | float | None]

@@ -1,19 +1,64 @@
-"""Which process works on a file at this moment, so that two do not do the same work."""
+"""One process at a time: locks, and claims of the files that several processes work off.
+
+A lock is the system's, and gone with its process; machines that share a folder may not see each
+other's. A claim is a file, which they do see.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from fedcox.errors import OutputError
-from fedcox.files.writing import remove_leftovers
+from fedcox.files.writing import OWNERS_FILE, remove_leftovers
 
 _A_DAY = 86_400.0
+_GLANCE = 0.2
+
+
+@contextmanager
+def locked(path: Path, *, patience: float = 0.0) -> Iterator[bool]:
+    """Whether `path`, a file or a folder, is ours alone for as long as the block lasts.
+
+    Others are waited for, up to `patience` seconds. A file that is missing is made.
+    """
+    flags = os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT
+    with ExitStack() as stack:
+        try:
+            handle = os.open(path, flags, OWNERS_FILE)
+            stack.callback(os.close, handle)
+            ours = take_lock(handle, patience=patience)
+        except OSError as error:
+            raise OutputError(
+                f"Cannot lock {path}: {error.strerror or error}.",
+                ["Choose a folder that you may write to, on a disk that can lock files."],
+            ) from error
+        yield ours
+
+
+def take_lock(handle: int, *, patience: float = 0.0) -> bool:
+    """Whether what is open is ours alone from now on, until it is closed; or OSError."""
+    import fcntl  # where there is none, neither budgets nor deployments are
+
+    if patience == math.inf:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        return True
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(_GLANCE)
+        else:
+            return True
 
 
 @contextmanager
@@ -57,14 +102,14 @@ def _create(claim: Path) -> bool:
         handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
     except FileExistsError:
         return False
-    own = {
+    owner = {
         "pid": os.getpid(),
         "started": _started(os.getpid()),
         "host": platform.node(),
         "time": time.time(),
     }
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(own, file)
+        json.dump(owner, file)
     return True
 
 
@@ -98,7 +143,7 @@ def _alive(pid: int, started: str) -> bool:
 def _started(pid: int) -> str:
     """When a process began, in the system's own words; empty where it does not tell."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    return told.rpartition(")")[2].split()[19]
+    return fields.rpartition(")")[2].split()[19]
