@@ -38,7 +38,7 @@ from fedcox.slides.encoder import (
     usual_readers,
 )
 from fedcox.slides.manifest import ManifestRow
-from fedcox.slides.reader_process import Source
+from fedcox.slides.reader_process import TileSource
 from fedcox.slides.readers import SlideTiles, TileReaders, UnreadableSlide
 from fedcox.slides.resnet import ResNet50, untrained_weights
 from fedcox.slides.resnet_encoder import FoldedResNet50
@@ -220,7 +220,9 @@ def _readers_speed(
     """From the first batch that is there to the last one."""
     tiled = [(slide, tiles_of(slide, folder)) for slide in slides]
     wanted = [
-        SlideTiles(slide.slide_id, Source(str(slide.path), MPP, at.tile_px, at.mpp), at.coords)
+        SlideTiles(
+            slide.slide_id, TileSource(str(slide.path), MPP, at.tile_px, at.mpp), at.coords
+        )
         for slide, at in tiled
     ]
     times, done = [], 0

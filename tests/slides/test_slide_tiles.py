@@ -13,7 +13,7 @@ from fedcox.slides.heatmap_files import (
     draw_gallery,
     scores_file,
     tile_geojson,
-    tile_table,
+    write_tile_scores,
     write_top_tiles,
 )
 from fedcox.slides.tile_scores import ScoredTiles, ScoreScale, tile_colours
@@ -51,9 +51,11 @@ def test_geojson_has_one_closed_tile_object_for_each_tile() -> None:
         )
 
 
-def test_the_table_gives_every_score_back_to_its_last_bit() -> None:
+def test_the_table_gives_every_score_back_to_its_last_bit(tmp_path: Path) -> None:
     tiles = example()
-    rows = list(csv.DictReader(StringIO(tile_table([tiles]))))
+    write_tile_scores(tmp_path, tiles)
+    text = scores_file(tmp_path, tiles.slide_id).read_text(encoding="utf-8")
+    rows = list(csv.DictReader(StringIO(text)))
     assert [*rows[0]] == ["slide", "x", "y", "score", "in_slide_score"]
     assert [float(row["score"]) for row in rows] == tiles.scores.tolist()
     assert [[float(row["x"]), float(row["y"])] for row in rows] == tiles.corners.tolist()
@@ -62,9 +64,7 @@ def test_the_table_gives_every_score_back_to_its_last_bit() -> None:
 def test_extreme_tiles_of_all_slides_stand_in_one_table(tmp_path: Path) -> None:
     slides = [example("a"), example("b", 5)]
     for tiles in slides:
-        path = scores_file(tmp_path, tiles.slide_id)
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(tile_table([tiles]), encoding="utf-8")
+        write_tile_scores(tmp_path, tiles)
     write_top_tiles(tmp_path, ["a", "b"], 3)
     text = (tmp_path / "top_tiles.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(StringIO(text)))

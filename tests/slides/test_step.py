@@ -37,9 +37,7 @@ class Copying(AbstractStep):
 
     letter: str = "a"
 
-    @property
-    def name(self) -> str:
-        return "copy"
+    name = "copy"
 
     def target(self, slide_id: str, work: Path) -> Path:
         return work / "copies" / f"{slide_id}.json"

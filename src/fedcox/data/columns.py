@@ -47,9 +47,9 @@ class Distinct:
     codes: IntArray  # MISSING where the cell is empty
     texts: tuple[str, ...]
 
-    def rows_where(self, told: Callable[[str], bool], *, gaps: bool) -> BoolArray:
+    def rows_where(self, matches: Callable[[str], bool], *, gaps: bool) -> BoolArray:
         """The patients whose value is told by its text; `gaps` for those without a value."""
-        by_code = np.array([*map(told, self.texts), gaps], dtype=np.bool_)
+        by_code = np.array([*map(matches, self.texts), gaps], dtype=np.bool_)
         return by_code[self.codes]  # MISSING is the last
 
 

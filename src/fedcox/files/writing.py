@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -127,6 +128,12 @@ def write_atomically(path: str | Path, content: str | bytes | Iterable[str]) -> 
     whole = [content] if isinstance(content, str | bytes) else content
     with whole_file(path) as part, part.open("wb") as file:
         file.writelines(one.encode() if isinstance(one, str) else one for one in whole)
+
+
+def write_csv(path: str | Path, rows: Iterable[Iterable[str | int]]) -> None:
+    """Put a table at `path`, whole, for its owner only; a folder that is missing is made."""
+    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def check_folder(

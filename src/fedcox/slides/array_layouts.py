@@ -40,9 +40,7 @@ class Slideflow(AbstractLayout):
     folder.
     """
 
-    @property
-    def name(self) -> str:
-        return "slideflow"
+    name = "slideflow"
 
     def fits(self, path: Path) -> bool:
         return (
@@ -86,16 +84,16 @@ def _middles(path: Path) -> FloatArray | None:
     index = _index(path)
     if not index.is_file():
         return None
-    found = numpy_array(index, "arr_0" if index.suffix == ".npz" else None)
-    return found.reshape(-1, 2).astype(np.float64)
+    middles = numpy_array(index, "arr_0" if index.suffix == ".npz" else None)
+    return middles.reshape(-1, 2).astype(np.float64)
 
 
 def _settings(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(_config(path).read_text(encoding="utf-8"))
+        settings = json.loads(_config(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def _missing(middles: FloatArray | None, tile_um: float | None) -> str:
@@ -122,9 +120,7 @@ class Owkin(AbstractLayout):
     pixels of level 0 need the size of the slide.
     """
 
-    @property
-    def name(self) -> str:
-        return "Owkin"
+    name = "Owkin"
 
     def fits(self, path: Path) -> bool:
         return path.name == FILE or (path / FILE).is_file()
@@ -203,9 +199,7 @@ class Flamby(AbstractLayout):
     is put beside the features. Tiles are 224 pixels wide at level 1, which is half of level 0.
     """
 
-    @property
-    def name(self) -> str:
-        return "FLamby"
+    name = "FLamby"
 
     def fits(self, path: Path) -> bool:
         return path.is_file() and path.suffix == ".npy" and path.name != FILE
@@ -234,11 +228,11 @@ def _places(table: Path) -> dict[str, FloatArray]:
 def _read(table: Path, changed: int) -> dict[str, FloatArray]:
     """Places by slide; kept, since one table is about every slide of a folder."""
     columns = ("slide_name", "coords_x", "coords_y")
-    found: dict[str, list[tuple[float, float]]] = {}
+    corners: dict[str, list[tuple[float, float]]] = {}
     try:
         for row in read_rows(table, columns):
             name, x, y = (row[column] for column in columns)
-            found.setdefault(name.lower(), []).append((float(x), float(y)))
+            corners.setdefault(name.lower(), []).append((float(x), float(y)))
     except (CohortError, ValueError):
         raise unusable(table, f"It needs the columns {', '.join(columns)}.") from None
-    return {name: np.array(places) for name, places in found.items()}
+    return {name: np.array(places) for name, places in corners.items()}

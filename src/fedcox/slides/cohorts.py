@@ -39,8 +39,8 @@ class OpenedBags:
     @property
     def digest(self) -> str:
         """Changes with the features of any slide, and with which slides there are."""
-        told = [f"{slide_id} {bag.digest}" for slide_id, bag in self.bags.items()]
-        return sha256("\n".join(told).encode()).hexdigest()
+        lines = [f"{slide_id} {bag.digest}" for slide_id, bag in self.bags.items()]
+        return sha256("\n".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,30 +121,30 @@ def opened_bags(slides: Sequence[ManifestRow], folder: str | Path) -> OpenedBags
     Others' files are read once to see that every number is finite; ours were looked at when
     they were written. Of several encoders that of most slides counts.
     """
-    found: dict[str, OpenedBag] = {}
+    bags: dict[str, OpenedBag] = {}
     faults: dict[str, str] = {}
     for slide in slides:
         try:
             bag = open_bag(feature_path(folder, slide.slide_id))
             if bag.layout != _OWN or not bag.features.shape[1]:
                 bag.features.read()
-            found[slide.slide_id] = bag
+            bags[slide.slide_id] = bag
         except SlideError as error:
             faults[slide.slide_id] = reason_of(error)
-    if not found:
+    if not bags:
         raise CohortError(
             f"No slide has features in {folder} that can be used.",
             [f"Slide '{slide}': {reason}" for slide, reason in list(faults.items())[:8]],
         )
-    common = _common(found.values())
-    for slide_id, bag in list(found.items()):
+    common = _common(bags.values())
+    for slide_id, bag in list(bags.items()):
         reason = _odd(bag, common)
         if reason:
-            del found[slide_id]
+            del bags[slide_id]
             faults[slide_id] = reason
     order = [slide.slide_id for slide in slides]
     return OpenedBags(
-        {slide_id: found[slide_id] for slide_id in order if slide_id in found},
+        {slide_id: bags[slide_id] for slide_id in order if slide_id in bags},
         {slide_id: faults[slide_id] for slide_id in order if slide_id in faults},
         common.features,
         common.encoder,

@@ -61,27 +61,17 @@ class Ready(AbstractPending):
 class AbstractEncoder(ABC):
     """A frozen network; `submit` may return before it has finished.
 
-    `in_flight` is how many batches may be handed over before the first one's features are
-    taken, in the order in which they came.
+    Files of features have its `name`, the `sha256` of its weights, which is equal where the
+    features may be used together, and the `precision` it computes with. `in_flight` is how many
+    batches may be handed over before the first one's features are taken, in the order in which
+    they came.
     """
 
+    name: str
+    sha256: str
+    precision: str
     in_flight: int = 1
     notes: tuple[str, ...] = ()
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """As it stands in the files of features."""
-
-    @property
-    @abstractmethod
-    def sha256(self) -> str:
-        """Of the weights: equal where the features may be used together."""
-
-    @property
-    @abstractmethod
-    def precision(self) -> str:
-        """The numbers it computes with."""
 
     @abstractmethod
     def submit(self, tiles: Tiles) -> AbstractPending:
@@ -150,10 +140,12 @@ def _resnet_weights(weights: str | Path | None, untrained: int | None) -> ResNet
 def processor_precision() -> Precision:
     """bfloat16 where the processor multiplies it itself; else it is slower than float32."""
     try:
-        told = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        processors = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "float32"
-    flags = next((line for line in told.splitlines() if line.startswith("flags")), "").split()
+    flags = next(
+        (line for line in processors.splitlines() if line.startswith("flags")), ""
+    ).split()
     return "bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"
 
 
@@ -180,38 +172,28 @@ class OnnxEncoder(AbstractEncoder):
     (n, features) or (n, features, 1, 1).
     """
 
+    precision = "float32"
+
     def __init__(self, path: str | Path, device: Device = "cpu") -> None:
         path = Path(path)
-        self._name = f"onnx {path.stem}"
+        self.name = f"onnx {path.stem}"
         self._file = path.name
         self._session = _session(path, device)
-        self._sha256 = _digest(path)
+        self.sha256 = _digest(path)
         self._input = _only_input(self._session, path.name)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def sha256(self) -> str:
-        return self._sha256
-
-    @property
-    def precision(self) -> str:
-        return "float32"
 
     def submit(self, tiles: Tiles) -> AbstractPending:
         normalised = (tiles.astype(np.float32) - _MEAN) / _SPREAD
         x = np.ascontiguousarray(normalised.transpose(0, 3, 1, 2))
         self._check_shape(x.shape)
         try:
-            found = self._session.run(None, {self._input.name: x})[0]
+            features = self._session.run(None, {self._input.name: x})[0]
         except Exception as error:  # onnxruntime has no base class of its own
             raise WeightsError(
                 f"The network in {self._file} cannot encode {_times(x.shape)} tiles.",
                 [str(error).splitlines()[0]],
             ) from error
-        return Ready(_features(np.asarray(found), len(tiles), self._file))
+        return Ready(_features(np.asarray(features), len(tiles), self._file))
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         """Names and None stand for any size."""
@@ -267,23 +249,23 @@ def _digest(path: Path) -> str:
 def _only_input(session: onnxruntime.InferenceSession, file: str) -> Any:
     inputs = session.get_inputs()
     if len(inputs) != 1 or inputs[0].type != "tensor(float)":
-        found = ", ".join(f"{one.name}: {one.type}" for one in inputs)
+        names = ", ".join(f"{one.name}: {one.type}" for one in inputs)
         raise WeightsError(
-            f"The network in {file} takes {found}.",
+            f"The network in {file} takes {names}.",
             ["Needed is one input, tensor(float) of tiles × 3 × height × width."],
         )
     return inputs[0]
 
 
-def _features(found: Any, tiles: int, file: str) -> Features:
-    if found.ndim == 4 and found.shape[2:] == (1, 1):
-        found = found[:, :, 0, 0]
-    if found.ndim != 2 or len(found) != tiles:
+def _features(features: Any, tiles: int, file: str) -> Features:
+    if features.ndim == 4 and features.shape[2:] == (1, 1):
+        features = features[:, :, 0, 0]
+    if features.ndim != 2 or len(features) != tiles:
         raise WeightsError(
-            f"The network in {file} gives {_times(found.shape)} for {tiles} tiles.",
+            f"The network in {file} gives {_times(features.shape)} for {tiles} tiles.",
             ["Needed is tiles × features, or tiles × features × 1 × 1."],
         )
-    return np.ascontiguousarray(found, np.float32)
+    return np.ascontiguousarray(features, np.float32)
 
 
 def _times(shape: tuple[object, ...]) -> str:

@@ -65,10 +65,8 @@ class OpenedBag:
 class AbstractLayout(ABC):
     """How one laboratory writes features."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """As it is called in messages."""
+    #: As it is called in messages.
+    name: str
 
     @abstractmethod
     def fits(self, path: Path) -> bool:
@@ -119,12 +117,12 @@ def hdf5_array(path: Path, file: Any, name: str) -> Any:
     """The dataset of this name, not read yet; SlideError where it is none, or too large."""
     import h5py
 
-    found = file[name]
-    if not isinstance(found, h5py.Dataset) or found.shape is None:
-        kind = type(found).__name__.lower()
+    dataset = file[name]
+    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
+        kind = type(dataset).__name__.lower()
         raise unusable(path, f"'{name}' is an HDF5 {kind} without an array; one is needed.")
-    check_declared(path, found.size * found.dtype.itemsize)
-    return found
+    check_declared(path, dataset.size * dataset.dtype.itemsize)
+    return dataset
 
 
 def check_declared(path: Path, size: int) -> None:
@@ -139,10 +137,10 @@ def table_shape(path: Path, shape: tuple[int, ...]) -> tuple[int, int]:
 
     An array of one bag in front, (1, tiles, features), counts as the bag.
     """
-    found = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
-    if len(found) != 2:
+    table = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+    if len(table) != 2:
         raise unusable(path, f"Features have the shape {shape}; (tiles, features) is needed.")
-    tiles, features = found
+    tiles, features = table
     if not tiles:
         raise unusable(path, "There is no tile in it.")
     if not features:
@@ -158,22 +156,22 @@ def checked_features(array: NDArray[Any], path: Path) -> TileFeatures:
     if not np.issubdtype(array.dtype, np.floating):
         raise unusable(path, f"Features are of type {array.dtype}; numbers are needed.")
     with np.errstate(over="ignore", invalid="ignore"):
-        found = array if array.dtype == np.float16 else array.astype(np.float32, copy=False)
+        features = array if array.dtype == np.float16 else array.astype(np.float32, copy=False)
         # One sum is far quicker than a look at each number, and not finite just when one is
         # not: sums of finite features stay below 1e30.
-        sound = bool(np.isfinite(found.sum(dtype=np.float32)))
+        sound = bool(np.isfinite(features.sum(dtype=np.float32)))
         if not sound:
-            bad = int(np.count_nonzero(~np.isfinite(found).all(axis=1)))
+            bad = int(np.count_nonzero(~np.isfinite(features).all(axis=1)))
             if bad:
                 raise unusable(
                     path,
-                    f"{bad} of {len(found)} tiles have features that are not finite. Embed "
+                    f"{bad} of {len(features)} tiles have features that are not finite. Embed "
                     "the slide anew.",
                 )
-    if found.dtype != np.float16 and max(found.max(), -found.min()) > LARGEST_FEATURE:
-        large = int(np.count_nonzero((np.abs(found) > LARGEST_FEATURE).any(axis=1)))
-        raise unusable(path, too_large(large, len(found)))
-    return np.ascontiguousarray(found)
+    if features.dtype != np.float16 and max(features.max(), -features.min()) > LARGEST_FEATURE:
+        large = int(np.count_nonzero((np.abs(features) > LARGEST_FEATURE).any(axis=1)))
+        raise unusable(path, too_large(large, len(features)))
+    return np.ascontiguousarray(features)
 
 
 @dataclass(frozen=True)
@@ -218,8 +216,8 @@ def numpy_array(path: Path, name: str | None = None) -> NDArray[Any]:
     try:
         if name is not None:
             _check_archived(path, f"{name}.npy")
-        found = np.load(path, mmap_mode=None if name else "r", allow_pickle=False)
-        return np.asarray(found if name is None else found[name])
+        loaded = np.load(path, mmap_mode=None if name else "r", allow_pickle=False)
+        return np.asarray(loaded if name is None else loaded[name])
     except SlideError:
         raise
     except KeyError:
@@ -250,17 +248,17 @@ def torch_array(path: Path) -> NDArray[Any]:
         raise needs_extra("torch", "slides") from None
     try:
         check_declared(path, _unpacked(path))
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        tensor = torch.load(path, map_location="cpu", weights_only=True)
     except SlideError:
         raise
     except Exception as error:  # torch raises many kinds, among them pickle's own
         kind = type(error).__name__
         raise unusable(path, f"It is no file of torch's with tensors alone ({kind}).") from None
-    if not isinstance(found, torch.Tensor) or found.layout != torch.strided:  # sparse
-        raise unusable(path, f"It holds a {type(found).__name__}; one tensor is needed.")
+    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:  # sparse
+        raise unusable(path, f"It holds a {type(tensor).__name__}; one tensor is needed.")
     # A tensor of any size may stand on a single number.
-    check_declared(path, found.numel() * found.element_size())
-    dense = found.float() if found.dtype == torch.bfloat16 else found
+    check_declared(path, tensor.numel() * tensor.element_size())
+    dense = tensor.float() if tensor.dtype == torch.bfloat16 else tensor
     return np.asarray(dense.detach().numpy())
 
 
@@ -288,7 +286,7 @@ class Hdf5Bag:
     of_coords: Mapping[str, Any]
     of_features: Mapping[str, Any]
 
-    def told(self, name: str) -> Any:
+    def attribute(self, name: str) -> Any:
         """An attribute, wherever it is; None where it is nowhere."""
         for attributes in (self.of_file, self.of_coords, self.of_features):
             if name in attributes:
@@ -338,17 +336,17 @@ def text(value: Any) -> str | None:
     """An attribute as text; None where it is empty or not there."""
     if value is None:
         return None
-    found = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-    return found.strip() or None
+    words = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return words.strip() or None
 
 
 def number(value: Any) -> float | None:
     """An attribute as a positive number; of several the first; None where it is none."""
     try:
-        found = float(np.ravel(value)[0])
+        first = float(np.ravel(value)[0])
     except (TypeError, ValueError, IndexError):
         return None
-    return found if np.isfinite(found) and found > 0 else None
+    return first if np.isfinite(first) and first > 0 else None
 
 
 def stat_digest(*paths: Path) -> str:

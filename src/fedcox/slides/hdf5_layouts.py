@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +34,7 @@ from fedcox.survival.cohort import FloatArray
 class Own(AbstractLayout):
     """`SLIDE.h5` with a schema, as `bag_file.py` writes it."""
 
-    @property
-    def name(self) -> str:
-        return "fedcox"
+    name = "fedcox"
 
     def fits(self, path: Path) -> bool:
         if not is_hdf5(path):
@@ -71,9 +69,7 @@ class Clam(AbstractLayout):
     size of tiles: that is told by the file in `patches`, which the features were made from.
     """
 
-    @property
-    def name(self) -> str:
-        return "CLAM"
+    name = "CLAM"
 
     def fits(self, path: Path) -> bool:
         if path.suffix == ".pt":
@@ -85,15 +81,8 @@ class Clam(AbstractLayout):
 
     def _hdf5(self, path: Path, known: KnownSlide) -> OpenedBag:
         bag = read_hdf5(path, "features")
-        shape = bag_shape(path, bag, "features")
-        return OpenedBag(
-            Hdf5Features(path, "features", shape),
-            self.name,
-            stat_digest(path),
-            bag.coords,
-            "" if bag.coords is not None else "The file has no coords.",
-            mpp=known.mpp,
-            tile_px_level0=_side(path, bag),
+        return replace(
+            _with_corners(path, bag, self.name), mpp=known.mpp, tile_px_level0=_side(path, bag)
         )
 
     def _tensor(self, path: Path, known: KnownSlide) -> OpenedBag:
@@ -113,6 +102,17 @@ class Clam(AbstractLayout):
         )
 
 
+def _with_corners(path: Path, bag: Hdf5Bag, layout: str) -> OpenedBag:
+    """The `features` of a file whose `coords`, if any, are corners in pixels of level 0."""
+    return OpenedBag(
+        Hdf5Features(path, "features", bag_shape(path, bag, "features")),
+        layout,
+        stat_digest(path),
+        bag.coords,
+        "" if bag.coords is not None else "The file has no coords.",
+    )
+
+
 def _beside(path: Path) -> Hdf5Bag | None:
     try:
         return read_hdf5(path, "features") if path.is_file() else None
@@ -123,8 +123,8 @@ def _beside(path: Path) -> Hdf5Bag | None:
 def _side(path: Path, bag: Hdf5Bag) -> float | None:
     """Of a tile at level 0, as the places' own file tells it, or by the tiles' distance."""
     patches = _beside(path.parent.parent / "patches" / path.name)
-    told = patch_px(bag) or (None if patches is None else patch_px(patches))
-    return told or usual_step(bag.coords)
+    side = patch_px(bag) or (None if patches is None else patch_px(patches))
+    return side or usual_step(bag.coords)
 
 
 def usual_step(coords: FloatArray | None) -> float | None:
@@ -144,13 +144,13 @@ def usual_step(coords: FloatArray | None) -> float | None:
 
 def patch_px(bag: Hdf5Bag) -> float | None:
     """The side of a tile at level 0, where it can be told."""
-    told = number(bag.told("patch_size_level0"))
-    if told is not None:
-        return told
-    size, downsample = number(bag.told("patch_size")), number(bag.told("downsample"))
+    side = number(bag.attribute("patch_size_level0"))
+    if side is not None:
+        return side
+    size, downsample = number(bag.attribute("patch_size")), number(bag.attribute("downsample"))
     if size is None:
         return None
-    at_level_0 = np.ravel(bag.told("patch_level"))[:1].tolist() == [0]
+    at_level_0 = np.ravel(bag.attribute("patch_level"))[:1].tolist() == [0]
     if downsample is not None:
         return size * downsample
     return size if at_level_0 else None
@@ -167,27 +167,22 @@ class Trident(AbstractLayout):
     Places are upper left corners in pixels of level 0.
     """
 
-    @property
-    def name(self) -> str:
-        return "TRIDENT"
+    name = "TRIDENT"
 
     def fits(self, path: Path) -> bool:
         if not is_hdf5(path):
             return False
         bag = read_hdf5(path, "features")
-        return "features" in bag.shapes and any(bag.told(mark) is not None for mark in _MARKS)
+        return "features" in bag.shapes and any(
+            bag.attribute(mark) is not None for mark in _MARKS
+        )
 
     def open(self, path: Path, known: KnownSlide) -> OpenedBag:
         bag = read_hdf5(path, "features")
-        shape = bag_shape(path, bag, "features")
-        return OpenedBag(
-            Hdf5Features(path, "features", shape),
-            self.name,
-            stat_digest(path),
-            bag.coords,
-            "" if bag.coords is not None else "The file has no coords.",
-            encoder=text(bag.told("encoder")),
-            mpp=number(bag.told("mpp")) or known.mpp,
+        return replace(
+            _with_corners(path, bag, self.name),
+            encoder=text(bag.attribute("encoder")),
+            mpp=number(bag.attribute("mpp")) or known.mpp,
             tile_px_level0=patch_px(bag),
         )
 
@@ -200,9 +195,7 @@ class Stamp(AbstractLayout):
     `tile_size_um` and `tile_size_px` are those of the tiles that the encoder saw.
     """
 
-    @property
-    def name(self) -> str:
-        return "STAMP"
+    name = "STAMP"
 
     def fits(self, path: Path) -> bool:
         return is_hdf5(path) and "feats" in read_hdf5(path, "feats").shapes
@@ -212,7 +205,7 @@ class Stamp(AbstractLayout):
         shape = bag_shape(path, bag, "feats")
         missing = _missing(bag, known)
         # Until version 2 the size had no unit in its name.
-        tile_um = number(bag.told("tile_size_um")) or number(bag.told("tile_size"))
+        tile_um = number(bag.attribute("tile_size_um")) or number(bag.attribute("tile_size"))
         pixels = None
         if bag.coords is not None and known.mpp is not None and not missing:
             pixels = bag.coords / known.mpp
@@ -222,7 +215,7 @@ class Stamp(AbstractLayout):
             stat_digest(path),
             pixels,
             missing,
-            encoder=text(bag.told("extractor")),
+            encoder=text(bag.attribute("extractor")),
             mpp=known.mpp,
             tile_px_level0=tile_um / known.mpp if tile_um and known.mpp else None,
         )
@@ -232,7 +225,7 @@ def _missing(bag: Hdf5Bag, known: KnownSlide) -> str:
     """Why there are no places in pixels; nothing where there are."""
     if bag.coords is None:
         return "The file has no coords."
-    unit = text(bag.told("unit"))
+    unit = text(bag.attribute("unit"))
     if unit != "um":
         return f"The unit of its coords is {unit or 'not told'}; um is needed."
     if known.mpp is None:

@@ -7,7 +7,7 @@ same network, features and options is done.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedcox.errors import SlideError
-from fedcox.files.writing import whole_file
+from fedcox.files.writing import owners_folder, write_atomically
 from fedcox.reports.drawing import write_png
 from fedcox.slides.feature_files import KnownSlide
 from fedcox.slides.heatmap_files import (
@@ -26,7 +26,7 @@ from fedcox.slides.heatmap_files import (
     picture_file,
     scores_file,
     tile_geojson,
-    tile_table,
+    write_tile_scores,
 )
 from fedcox.slides.heatmap_picture import HeatmapScene, draw_heatmap
 from fedcox.slides.slide import Slide, open_slide
@@ -38,11 +38,6 @@ ScoreSlide = Callable[[str, KnownSlide], ScoredTiles]
 
 _MADE_FROM, _SUMMARY = "fedcox-made-from", "fedcox-summary"
 _THUMBNAIL_PX = 1800
-
-
-def _write(path: Path, text: str | Iterable[str]) -> None:
-    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines([text] if isinstance(text, str) else text)
 
 
 @dataclass(frozen=True)
@@ -132,8 +127,10 @@ class HeatmapStep(AbstractStep):
                 known = KnownSlide(opened.mpp, opened.size, self.options.deepzoom_tile_px)
             tiles = self.score(name, known)
             scene = self._scene(tiles, opened)
-            _write(geojson_file(work, name), tile_geojson(tiles, self.scale))
-            _write(scores_file(work, name), tile_table([tiles]))
+            geojson = geojson_file(work, name)
+            owners_folder(geojson.parent)
+            write_atomically(geojson, tile_geojson(tiles, self.scale))
+            write_tile_scores(work, tiles)
             if opened is not None:
                 self._gallery(tiles, opened, gallery_file(work, name))
             words = {
@@ -199,7 +196,7 @@ def picture_words(path: Path) -> dict[str, Any]:
 
 def summary_in(path: Path) -> SlideSummary:
     """What a finished picture says of its slide."""
-    found = picture_words(path).get(_SUMMARY)
-    if found is None:
+    summary = picture_words(path).get(_SUMMARY)
+    if summary is None:
         raise SlideError(f"{path} is not a heatmap of fedcox.", ["Run the command again."])
-    return SlideSummary(**found)
+    return SlideSummary(**summary)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.files.writing import write_atomically
+from fedcox.files.writing import write_csv
 from fedcox.reports.drawing import INK, SOFT, WARNING, blank, write
 from fedcox.reports.number_text import signed_text
 from fedcox.slides.tile_scores import SCORE_NAMES, ScoredTiles, ScoreScale, tile_colours
@@ -163,22 +162,16 @@ def _tile(
     write(draw, (left, top + side + 34), f"{x:.0f}, {y:.0f}", size=20, fill=SOFT)
 
 
-def tile_table(slides: Iterable[ScoredTiles]) -> str:
+def write_tile_scores(folder: Path, tiles: ScoredTiles) -> None:
     """CSV of every tile: slide, x, y, score, and whether it entered the slide's score."""
     rows = [
-        (
-            tiles.slide_id,
-            _pixel_text(x),
-            _pixel_text(y),
-            repr(score),
-            int(entered),
-        )
-        for tiles in slides
+        (tiles.slide_id, _pixel_text(x), _pixel_text(y), repr(score), int(entered))
         for (x, y), score, entered in zip(
             tiles.corners.tolist(), tiles.scores.tolist(), tiles.entered.tolist(), strict=True
         )
     ]
-    return _csv((*COLUMNS, "in_slide_score"), rows)
+    header = (*COLUMNS, "in_slide_score")
+    write_csv(scores_file(folder, tiles.slide_id), [header, *rows])
 
 
 def write_top_tiles(folder: Path, slides: Iterable[str], count: int) -> None:
@@ -190,16 +183,8 @@ def write_top_tiles(folder: Path, slides: Iterable[str], count: int) -> None:
         scores = np.array([float(tile[3]) for tile in tiles])
         for order in (np.argsort(-scores, kind="stable"), np.argsort(scores, kind="stable")):
             rows += [tiles[place] for place in order[:count]]
-    write_atomically(folder / TOP_TILES, _csv(COLUMNS, rows))
+    write_csv(folder / TOP_TILES, [COLUMNS, *rows])
 
 
 def _pixel_text(value: float) -> str:
     return f"{value:.0f}" if value.is_integer() else f"{value:.3f}"
-
-
-def _csv(header: Iterable[str], rows: Iterable[Iterable[str | int]]) -> str:
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()

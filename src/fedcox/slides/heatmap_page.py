@@ -68,12 +68,14 @@ def write_heatmap_page(run: HeatmapRun, path: Path) -> None:
 
 def heatmap_html(run: HeatmapRun) -> str:
     """The page as text; slides stand from the highest score to the lowest."""
-    found = [summary_in(picture_file(run.folder, name)) for name in run.slides]
-    found.sort(key=lambda summary: -summary.slide_score)
-    lines = [_line(run, summary, shown=number < SHOWN) for number, summary in enumerate(found)]
+    summaries = [summary_in(picture_file(run.folder, name)) for name in run.slides]
+    summaries.sort(key=lambda summary: -summary.slide_score)
+    lines = [
+        _line(run, summary, shown=number < SHOWN) for number, summary in enumerate(summaries)
+    ]
     content = {
         "run": run,
-        "facts": _facts(run, found),
+        "facts": _facts(run, summaries),
         "lines": lines,
         "shown": [line for line in lines if line.heatmap],
         "score_name": SCORE_NAMES[run.link],
@@ -84,19 +86,23 @@ def heatmap_html(run: HeatmapRun) -> str:
     return page_html("heatmap.html.j2", content, "slides")
 
 
-def _facts(run: HeatmapRun, found: Sequence[SlideSummary]) -> list[Fact]:
+def _facts(run: HeatmapRun, summaries: Sequence[SlideSummary]) -> list[Fact]:
     failed = noun_text(len(run.failed), "slide") + " failed" if run.failed else ""
     facts = [
-        Fact(count_text(len(found)), "slide" if len(found) == 1 else "slides", failed),
-        Fact(count_text(sum(one.tiles for one in found)), "tiles", "each with its exact score"),
+        Fact(count_text(len(summaries)), "slide" if len(summaries) == 1 else "slides", failed),
+        Fact(
+            count_text(sum(one.tiles for one in summaries)),
+            "tiles",
+            "each with its exact score",
+        ),
         Fact(
             signed_text(run.scale.centre),
             "centre of the colours",
             f"median tile of {run.scale_words}",
         ),
     ]
-    if found:
-        ends = found[0], found[-1]
+    if summaries:
+        ends = summaries[0], summaries[-1]
         facts += [
             Fact(signed_text(one.slide_score), f"{word} slide score", one.slide_id)
             for word, one in zip(("highest", "lowest"), ends, strict=True)
@@ -141,7 +147,7 @@ Each = Callable[[Iterable[OpenedBag]], Iterable[OpenedBag]]
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredSlides:
+class SlideScorer:
     """Slides as a model scores them.
 
     `folder` has the features behind the slides' scores, `every_tile` those of more tiles.
@@ -171,7 +177,7 @@ class ScoredSlides:
 
 
 def model_step(
-    slides: ScoredSlides,
+    slides: SlideScorer,
     rows: Sequence[ManifestRow],
     options: HeatmapOptions,
     *,

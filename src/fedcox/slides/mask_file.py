@@ -59,14 +59,14 @@ def write_mask(path: Path, tissue: SlideTissue, settings: Settings) -> None:
     except ImportError as error:
         raise needs_extra("pillow", "slides") from error
 
-    told = PngImagePlugin.PngInfo()
-    told.add_text("downsample", repr(tissue.region.downsample))
-    told.add_text("mpp", repr(tissue.mpp))
-    told.add_text("size", f"{tissue.size[0]} {tissue.size[1]}")
-    told.add_text(SCHEMA, json.dumps(dict(settings), sort_keys=True))
+    text = PngImagePlugin.PngInfo()
+    text.add_text("downsample", repr(tissue.region.downsample))
+    text.add_text("mpp", repr(tissue.mpp))
+    text.add_text("size", f"{tissue.size[0]} {tissue.size[1]}")
+    text.add_text(SCHEMA, json.dumps(dict(settings), sort_keys=True))
     image = Image.fromarray(np.where(tissue.region.pixels, 255, 0).astype(np.uint8))
     with whole_file(path) as part:
-        image.save(part, "PNG", pnginfo=told)
+        image.save(part, "PNG", pnginfo=text)
 
 
 def read_mask(path: Path) -> tuple[SlideTissue, Settings]:
@@ -158,15 +158,15 @@ def polygons(mask: NDArray[np.bool_]) -> list[list[Ring]]:
     """
     labelled, pieces = ndimage.label(mask)
     label = np.asarray(labelled, np.int32)
-    found: list[list[Ring]] = [[] for _ in range(pieces)]
+    rings: list[list[Ring]] = [[] for _ in range(pieces)]
     for piece, whole in _rings(mask, label):
         for ring in _simple(whole):
             corners = _corners(ring)
             if _area(corners) > 0:
-                found[piece - 1].insert(0, corners)
+                rings[piece - 1].insert(0, corners)
             else:
-                found[piece - 1].append(corners)
-    return found
+                rings[piece - 1].append(corners)
+    return rings
 
 
 def _rings(mask: NDArray[np.bool_], label: NDArray[np.int32]) -> Iterator[tuple[int, Ring]]:

@@ -92,17 +92,17 @@ class SlideModel:
         self, slides: Sequence[ManifestRow], folder: str | Path
     ) -> tuple[dict[str, OpenedBag], dict[str, str]]:
         """The bags of these slides by name, and of the others the reason; one at least."""
-        found: dict[str, OpenedBag] = {}
+        opened: dict[str, OpenedBag] = {}
         faults: dict[str, str] = {}
         for slide in slides:
             try:
-                found[slide.slide_id] = self.bag(folder, slide.slide_id)
+                opened[slide.slide_id] = self.bag(folder, slide.slide_id)
             except SlideError as error:
                 faults[slide.slide_id] = reason_of(error)
-        if not found:
-            told = [f"{slide_id}: {reason}" for slide_id, reason in [*faults.items()][:8]]
-            raise SlideError(f"No slide in {folder} can be scored by this model.", told)
-        return found, faults
+        if not opened:
+            reasons = [f"{slide_id}: {reason}" for slide_id, reason in [*faults.items()][:8]]
+            raise SlideError(f"No slide in {folder} can be scored by this model.", reasons)
+        return opened, faults
 
     def _faults(self, bag: OpenedBag) -> list[str]:
         facts, width = self.network.facts, bag.features.shape[1]

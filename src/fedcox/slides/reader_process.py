@@ -90,7 +90,7 @@ READY = (-1, "ready")
 _KEPT_OPEN = 2
 
 
-class Source(NamedTuple):
+class TileSource(NamedTuple):
     """A slide, and how its tiles are cut: `mpp` is theirs, `slide_mpp` that of level 0.
 
     `slide_mpp` counts only where the file does not tell its own.
@@ -106,7 +106,7 @@ class Errand(NamedTuple):
     """Read tiles at these places (x, y) into a slot, from row `first` on."""
 
     number: int
-    source: Source
+    source: TileSource
     slot: int
     first: int
     places: tuple[tuple[int, int], ...]
@@ -117,7 +117,7 @@ class TileReader:
 
     def __init__(self, tiles: NDArray[np.uint8]) -> None:
         self._tiles = tiles
-        self._open: OrderedDict[Source, tuple[Slide, ExitStack]] = OrderedDict()
+        self._open: OrderedDict[TileSource, tuple[Slide, ExitStack]] = OrderedDict()
 
     def fill(self, errand: Errand) -> str:
         """Put the tiles in their place; the reply is empty, or why it cannot be done."""
@@ -139,7 +139,7 @@ class TileReader:
         while self._open:
             self._open.popitem()[1][1].close()
 
-    def _slide(self, source: Source) -> Slide:
+    def _slide(self, source: TileSource) -> Slide:
         if source in self._open:
             self._open.move_to_end(source)
             return self._open[source][0]

@@ -28,9 +28,9 @@ from fedcox.slides.reader_process import (
     READY,
     Errand,
     SharedTiles,
-    Source,
     TileMemory,
     TileReader,
+    TileSource,
     serve,
 )
 
@@ -43,7 +43,7 @@ class SlideTiles:
     """The tiles to read from a slide: `coords` (tiles, 2) are pixels of level 0."""
 
     slide_id: str
-    source: Source
+    source: TileSource
     coords: NDArray[np.int32]
 
 
@@ -123,7 +123,7 @@ class TileReaders:
     def batches(self, slides: Iterable[SlideTiles]) -> Iterator[TileBatch | UnreadableSlide]:
         """Every batch in order; slides are taken when there is room to read ahead in them."""
         pieces = self._pieces(slides)
-        told: set[str] = set()
+        reported: set[str] = set()
         while True:
             self._begin(pieces)
             if not self._filling:
@@ -138,8 +138,8 @@ class TileReaders:
                 yield TileBatch(slide_id, head.first, head.count, tiles, head.slot)
                 continue
             self._free.append(head.slot)
-            if slide_id not in told:
-                told.add(slide_id)
+            if slide_id not in reported:
+                reported.add(slide_id)
                 yield UnreadableSlide(slide_id, self._reasons[slide_id])
 
     def give_back(self, batch: TileBatch) -> None:
@@ -289,9 +289,9 @@ class ProcessPool(AbstractPool):
 
     def replies(self, *, wait: bool) -> list[Reply]:
         while True:
-            found = self._found(None if wait else 0.0)
-            if found or not wait:
-                return found
+            ready = self._received(None if wait else 0.0)
+            if ready or not wait:
+                return ready
 
     def close(self) -> None:
         for worker in self._workers:
@@ -305,14 +305,14 @@ class ProcessPool(AbstractPool):
         self._workers.clear()
         self._shared.close()
 
-    def _found(self, seconds: float | None) -> list[Reply]:
+    def _received(self, seconds: float | None) -> list[Reply]:
         by_connection = {worker.connection: worker for worker in self._workers}
         spoken = connections.wait(by_connection, seconds)
         return [
-            reply for one in spoken for reply in self._heard(by_connection[_connection(one)])
+            reply for one in spoken for reply in self._receive(by_connection[_connection(one)])
         ]
 
-    def _heard(self, worker: _Worker) -> Iterable[Reply]:
+    def _receive(self, worker: _Worker) -> Iterable[Reply]:
         try:
             reply: Reply = worker.connection.recv()
         except (EOFError, OSError):

@@ -68,7 +68,7 @@ def reducer_for(
         opened.encoder_sha256 or "",
     )
     if fit.method == "pca":
-        watched = _watched(slides, opened, watch)
+        watched = _counted(slides, opened, watch)
         centers = InProcess.from_cohorts(cohorts_without_outcomes(slides, watched))
         reducer = federated_reducer(plan, centers, settings)
     else:
@@ -88,12 +88,12 @@ def given_reducer(path: Path, opened: OpenedBags) -> Reducer:
             f"It takes {reducer.features} features per tile, and these slides have "
             f"{opened.features}."
         )
-    for words, fitted, found in (
+    for words, fitted, given in (
         ("on features of the encoder", reducer.facts.encoder, opened.encoder),
         ("with encoder weights", reducer.facts.encoder_sha256, opened.encoder_sha256),
     ):
-        if fitted and found and fitted != found:
-            faults.append(f"It was fitted {words} {fitted}, and these are of {found}.")
+        if fitted and given and fitted != given:
+            faults.append(f"It was fitted {words} {fitted}, and these are of {given}.")
     if faults:
         raise InputError(f"The reducer {path} does not fit these slides.", faults)
     return reducer
@@ -121,10 +121,10 @@ def _kept(path: Path, settings: str) -> Reducer | None:
     if not path.exists():
         return None
     try:
-        found = read_reducer(path)
+        reducer = read_reducer(path)
     except WeightsError:
         return None
-    return found if found.facts.settings == settings else None
+    return reducer if reducer.facts.settings == settings else None
 
 
 def _autoencoder(
@@ -163,7 +163,7 @@ def _autoencoder(
 
 
 @dataclass(frozen=True, eq=False)
-class _Watched:
+class _CountedSlide:
     """A slide that says when it is read."""
 
     slide: SlideFeatures
@@ -178,7 +178,7 @@ class _Watched:
         return self.slide.read()
 
 
-def _watched(slides: Sequence[ManifestRow], opened: OpenedBags, watch: Watch) -> OpenedBags:
+def _counted(slides: Sequence[ManifestRow], opened: OpenedBags, watch: Watch) -> OpenedBags:
     """The same bags; as they are read for the fit, `watch` is told how many were."""
     count = itertools.count()
     total = sum(slide.slide_id in opened.bags for slide in slides)
@@ -187,7 +187,7 @@ def _watched(slides: Sequence[ManifestRow], opened: OpenedBags, watch: Watch) ->
         watch("summing moments of tiles", next(count), total)
 
     bags = {
-        slide_id: replace(bag, features=_Watched(bag.features, tell))
+        slide_id: replace(bag, features=_CountedSlide(bag.features, tell))
         for slide_id, bag in opened.bags.items()
     }
     return replace(opened, bags=bags)

@@ -74,8 +74,8 @@ class Reducer:
     def __post_init__(self) -> None:
         columns = self.components / self.scales if self.facts.whitened else self.components
         matrix = np.ascontiguousarray(columns, dtype=np.float32)
-        told = f"{matrix.shape} {self.facts.encoder} {self.facts.encoder_sha256}"
-        hasher = sha256(told.encode())
+        name = f"{matrix.shape} {self.facts.encoder} {self.facts.encoder_sha256}"
+        hasher = sha256(name.encode())
         hasher.update(matrix.data)
         object.__setattr__(self, "_matrix", matrix)
         object.__setattr__(self, "sha256", hasher.hexdigest())
@@ -156,10 +156,10 @@ def write_reducer(path: str | Path, reducer: Reducer) -> None:
         from safetensors.numpy import save
     except ImportError:
         raise needs_extra("safetensors", "slides") from None
-    told = {"schema": SCHEMA, **asdict(reducer.facts)}
+    facts = {"schema": SCHEMA, **asdict(reducer.facts)}
     content = save(
         {"components": reducer.components, "scales": reducer.scales},
-        metadata={"fedcox": json.dumps(told, sort_keys=True)},
+        metadata={"fedcox": json.dumps(facts, sort_keys=True)},
     )
     with whole_file(path) as part:
         part.write_bytes(content)
@@ -173,11 +173,11 @@ def read_reducer(path: str | Path) -> Reducer:
         raise needs_extra("safetensors", "slides") from None
     try:
         with safe_open(path, framework="numpy") as file:
-            told = json.loads((file.metadata() or {})["fedcox"])
+            stored = json.loads((file.metadata() or {})["fedcox"])
             components, scales = file.get_tensor("components"), file.get_tensor("scales")
-        if told.pop("schema") != SCHEMA:
+        if stored.pop("schema") != SCHEMA:
             raise _no_reducer(path, f"It is not of the schema {SCHEMA}.")
-        facts = ReducerFacts(**told)
+        facts = ReducerFacts(**stored)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise _no_reducer(path, f"{type(error).__name__}: {error}.") from None
     fitting = components.ndim == 2 and scales.shape == components.shape[1:]
@@ -298,15 +298,13 @@ class ReduceStep(AbstractStep):
     in `KnownSlide`.
     """
 
+    name = "reduce"
+
     reducer: Reducer
     bags: Mapping[str, OpenedBag]
     faults: Mapping[str, str]
     folder: Path
     deepzoom_tile_px: int | None = None
-
-    @property
-    def name(self) -> str:
-        return "reduce"
 
     def target(self, slide_id: str, work: Path) -> Path:
         return reduced_path(slide_id, work)

@@ -203,13 +203,13 @@ def fitting_weights(tensors: Mapping[str, Tensor]) -> ResNetWeights:
 def _tensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise WeightsError(f"There is no file {path}.", ["Give a .pth or .safetensors file."])
-    found = _from_safetensors(path) if path.suffix == ".safetensors" else _from_torch(path)
+    tensors = _from_safetensors(path) if path.suffix == ".safetensors" else _from_torch(path)
     for key in _CHECKPOINT_KEYS:
-        inner = found.get(key)
+        inner = tensors.get(key)
         if isinstance(inner, Mapping):
-            found = inner
+            tensors = inner
             break
-    return {str(name): value for name, value in found.items() if isinstance(value, Tensor)}
+    return {str(name): value for name, value in tensors.items() if isinstance(value, Tensor)}
 
 
 def _from_safetensors(path: Path) -> Mapping[str, object]:
@@ -226,7 +226,7 @@ def _from_safetensors(path: Path) -> Mapping[str, object]:
 
 def _from_torch(path: Path) -> Mapping[str, object]:
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a file that is something else ends in any of them
         faults = [
             "Only plain tensors are read from it, since anything else in such a file could "
@@ -234,9 +234,9 @@ def _from_torch(path: Path) -> Mapping[str, object]:
             _NEEDED,
         ]
         raise WeightsError(f"{path} is no file of weights that can be read.", faults) from error
-    if not isinstance(found, Mapping):
+    if not isinstance(tensors, Mapping):
         raise WeightsError(f"{path} holds no named tensors.", [_NEEDED])
-    return found
+    return tensors
 
 
 def _under_one_prefix(
@@ -296,12 +296,12 @@ def _faults(tensors: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, ...]]
         for name, shape in wanted.items()
         if name in tensors and tuple(tensors[name].shape) != shape
     }
-    found = {
+    kinds = {
         "missing": [name for name in wanted if name not in tensors],
         "of another shape": sorted(shaped),
         "not of this network": [name for name in tensors if name not in wanted],
     }
-    return [_some(what, names) for what, names in found.items() if names]
+    return [_some(what, names) for what, names in kinds.items() if names]
 
 
 def _some(what: str, names: list[str]) -> str:

@@ -195,23 +195,11 @@ class AbstractResNetEncoder(AbstractEncoder):
     def __init__(
         self, weights: ResNetWeights, name: str, precision: Precision, device: Device
     ) -> None:
-        self._name, self._sha256, self._precision = name, weights.sha256, precision
+        self.name, self.sha256, self.precision = name, weights.sha256, precision
         self.notes = weights.notes
         self._network = FoldedResNet50(
             weights.tensors, torch.device(device), getattr(torch, precision)
         )
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def sha256(self) -> str:
-        return self._sha256
-
-    @property
-    def precision(self) -> str:
-        return self._precision
 
 
 class CpuResNetEncoder(AbstractResNetEncoder):

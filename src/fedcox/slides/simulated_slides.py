@@ -6,7 +6,6 @@ regions lie that raise the hazard, so that what a model finds can be held agains
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import struct
@@ -18,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedcox.errors import SlideError, needs_extra
-from fedcox.files.writing import whole_file
-from fedcox.slides.simulated_tissue import SimulatedCohort, draw_slide, simulate_cohort
+from fedcox.files.writing import whole_file, write_csv
+from fedcox.slides.simulated_tissue import SimulatedSlideCohort, draw_slide, simulate_cohort
 from fedcox.slides.slide import Pixels
 from fedcox.slides.tissue import Region
 
@@ -82,12 +81,12 @@ def simulate_slides(
             write_pyramid(part, drawn.pixels, mpp, description="simulated slide, no patient")
         planted[name] = drawn.planted
         wrote(done, len(rows))
-    _write_table(home / "patients.csv", _patient_table(cohort))
+    write_csv(home / "patients.csv", _patient_table(cohort))
     shares = {_patient_id(patient): float(share) for patient, share in enumerate(cohort.share)}
     about = {"seed": seed, "effect": effect, "shares": shares}
     _write_planted(home / _PLANTED, planted, about)
     # Last: a folder with a manifest is whole.
-    _write_table(home / "slides.csv", _slide_table(cohort))
+    write_csv(home / "slides.csv", _slide_table(cohort))
     return SimulatedSlides(home / "slides.csv", home / "patients.csv", planted, shares)
 
 
@@ -95,9 +94,9 @@ def read_simulated(folder: str | Path) -> SimulatedSlides:
     """A folder that `simulate_slides` wrote."""
     home = Path(folder)
     try:
-        told = json.loads((home / _PLANTED).read_text(encoding="utf-8"))
-        planted = {name: _region(slide) for name, slide in told[SCHEMA].items()}
-        shares = {str(name): float(share) for name, share in told["shares"].items()}
+        truth = json.loads((home / _PLANTED).read_text(encoding="utf-8"))
+        planted = {name: _region(slide) for name, slide in truth[SCHEMA].items()}
+        shares = {str(name): float(share) for name, share in truth["shares"].items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SlideError(
             f"{home} is not a folder of simulated slides: {_PLANTED} cannot be read.",
@@ -111,7 +110,7 @@ def is_simulated(manifest: Path) -> bool:
     return (manifest.parent / _PLANTED).exists()
 
 
-def _slides(cohort: SimulatedCohort) -> list[tuple[int, int]]:
+def _slides(cohort: SimulatedSlideCohort) -> list[tuple[int, int]]:
     """(patient, which of the patient's slides), both from 0."""
     return [
         (patient, which) for patient, many in enumerate(cohort.slides) for which in range(many)
@@ -126,7 +125,7 @@ def _slide_id(patient: int, which: int) -> str:
     return f"{_patient_id(patient)}-{'ab'[which]}"
 
 
-def _slide_table(cohort: SimulatedCohort) -> list[tuple[str, ...]]:
+def _slide_table(cohort: SimulatedSlideCohort) -> list[tuple[str, ...]]:
     rows = [
         (
             _slide_id(patient, which),
@@ -139,7 +138,7 @@ def _slide_table(cohort: SimulatedCohort) -> list[tuple[str, ...]]:
     return [("slide_id", "patient_id", "center", "path"), *rows]
 
 
-def _patient_table(cohort: SimulatedCohort) -> list[tuple[str, ...]]:
+def _patient_table(cohort: SimulatedSlideCohort) -> list[tuple[str, ...]]:
     rows = [
         (_patient_id(patient), str(days), str(int(event)))
         for patient, (days, event) in enumerate(zip(cohort.days, cohort.event, strict=True))
@@ -147,14 +146,9 @@ def _patient_table(cohort: SimulatedCohort) -> list[tuple[str, ...]]:
     return [("patient_id", "time", "event"), *rows]
 
 
-def _write_table(path: Path, rows: list[tuple[str, ...]]) -> None:
-    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
-
-
 def _write_planted(path: Path, planted: Mapping[str, Region], about: Mapping[str, Any]) -> None:
     """Blocks as level-0 pixels of their upper left corners."""
-    told = {
+    truth = {
         "about": "simulated slides, no patients; the regions that raise the hazard",
         **about,
         SCHEMA: {
@@ -170,7 +164,7 @@ def _write_planted(path: Path, planted: Mapping[str, Region], about: Mapping[str
         },
     }
     with whole_file(path) as part:
-        part.write_text(json.dumps(told) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(truth) + "\n", encoding="utf-8")
 
 
 def _region(slide: Mapping[str, Any]) -> Region:

@@ -118,7 +118,7 @@ _NEXT_CENTER = 0.6
 
 
 @dataclass(frozen=True, eq=False)
-class SimulatedCohort:
+class SimulatedSlideCohort:
     """One entry per patient; nobody is one.
 
     `share` is the planted share of the patient's tissue, `center` counts from 0, `slides` is 1
@@ -134,7 +134,7 @@ class SimulatedCohort:
 
 def simulate_cohort(
     patients: int, centers: int, *, effect: float, rng: np.random.Generator
-) -> SimulatedCohort:
+) -> SimulatedSlideCohort:
     """Hazard exp(effect · (share − mean share)), share uniform from 0 to 0.6.
 
     About 40 % are censored; centers are of unequal size, none empty; a sixth of the patients
@@ -151,7 +151,7 @@ def simulate_cohort(
     survived, seen = rng.exponential(1 / rate), rng.exponential(1 / dropping, patients)
     slides = np.ones(patients, np.int64)
     slides[rng.permutation(patients)[: round(_TWO_SLIDES * patients)]] = 2
-    return SimulatedCohort(
+    return SimulatedSlideCohort(
         share,
         rng.permutation(np.repeat(np.arange(centers), _sizes(patients, centers))),
         slides,

@@ -218,13 +218,13 @@ def _resolution(handle: openslide.OpenSlide, name: str, assume_mpp: float | None
     """Micrometres per pixel, the same both ways."""
     import openslide
 
-    told = []
+    sides = []
     for key in (openslide.PROPERTY_NAME_MPP_X, openslide.PROPERTY_NAME_MPP_Y):
         try:
-            told.append(float(handle.properties.get(key, "nan")))
+            sides.append(float(handle.properties.get(key, "nan")))
         except ValueError:
-            told.append(float("nan"))
-    across, down = told
+            sides.append(float("nan"))
+    across, down = sides
     if _is_scanners(across) and _is_scanners(down):
         if abs(across - down) > 0.02 * across:
             raise SlideError(
@@ -234,13 +234,13 @@ def _resolution(handle: openslide.OpenSlide, name: str, assume_mpp: float | None
         return (across + down) / 2
     if assume_mpp is not None:
         return assume_mpp
-    found = (
+    fault = (
         "does not say how large its pixels are"
         if np.isnan(across) or np.isnan(down)
         else f"says that its pixels are {across:g} micrometres wide, which no scanner's are"
     )
     raise SlideError(
-        f"{name} {found}.",
+        f"{name} {fault}.",
         ["Where you know it from the scanner, say --assume-mpp, such as --assume-mpp 0.5."],
     )
 

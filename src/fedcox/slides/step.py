@@ -20,7 +20,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from fedcox.errors import SlideError
 from fedcox.files.locks import claimed
-from fedcox.files.writing import whole_file
+from fedcox.files.writing import write_csv
 
 Settings: TypeAlias = Mapping[str, str | int | float | None]
 """What a slide's file depends on; written into it as JSON, and compared."""
@@ -39,10 +39,8 @@ class SlideRow(Protocol):
 class AbstractStepFiles(ABC):
     """Which file a step makes of a slide, and what that file depends on."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The command's name, as in failures.csv."""
+    #: The command's name, as in failures.csv.
+    name: str
 
     @abstractmethod
     def target(self, slide_id: str, work: Path) -> Path:
@@ -203,8 +201,8 @@ class StepRun:
         """The slide cannot be used; the others go on."""
         removed = self._remove(slide)
         self._tiles.pop(slide.slide_id, None)
-        told = f" (Removed, since made of it before: {', '.join(removed)}.)" if removed else ""
-        self._failed[slide.slide_id] = reason_of(error) + told
+        note = f" (Removed, since made of it before: {', '.join(removed)}.)" if removed else ""
+        self._failed[slide.slide_id] = reason_of(error) + note
         self._settle(slide, "failed")
 
     def close(self) -> None:
@@ -301,7 +299,7 @@ def write_failures(
                     row for row in read_failures(work) if row[1] != step or row[0] not in gone
                 ]
                 rows += [(slide, step, failed[slide]) for slide in failed]
-                _write_rows(path, sorted(rows))
+                write_csv(path, [FAILURE_COLUMNS, *sorted(rows)])
                 return path
         sleep(0.05)
 
@@ -321,7 +319,7 @@ def write_failures_beside(
     if not rows:
         path.unlink(missing_ok=True)
         return None
-    _write_rows(path, rows)
+    write_csv(path, [FAILURE_COLUMNS, *rows])
     return path
 
 
@@ -333,13 +331,6 @@ def read_failures(work: Path) -> list[tuple[str, str, str]]:
     except FileNotFoundError:
         return []
     return [(row["slide_id"], row["step"], row["reason"]) for row in rows]
-
-
-def _write_rows(path: Path, rows: list[tuple[str, str, str]]) -> None:
-    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(FAILURE_COLUMNS)
-        writer.writerows(rows)
 
 
 REDUCED = "reduced"

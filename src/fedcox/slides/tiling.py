@@ -44,15 +44,13 @@ class Segmentation(AbstractStep):
     `overviews` also overviews/SLIDE.png, the picture that the mask is of.
     """
 
+    name = "segment"
+
     finder: AbstractTissueFinder = field(default_factory=OtsuTissue)
     speck_um2: float = 50_000.0
     hole_um2: float = 50_000.0
     assume_mpp: float | None = None
     overviews: bool = False
-
-    @property
-    def name(self) -> str:
-        return "segment"
 
     def target(self, slide_id: str, work: Path) -> Path:
         return mask_path(slide_id, work)
@@ -107,8 +105,8 @@ class Segmentation(AbstractStep):
                     ["Needed is a finer slide, or a coarser --mask-um."],
                 )
             picture = slide.overview(mpp)
-            found = self.finder.find(picture)
-            clean = without_specks_and_holes(found, mpp, self.speck_um2, self.hole_um2)
+            tissue = self.finder.find(picture)
+            clean = without_specks_and_holes(tissue, mpp, self.speck_um2, self.hole_um2)
             if not clean.any():
                 raise SlideError(
                     "There is no tissue on the slide.",
@@ -178,6 +176,8 @@ class Tiling(AbstractStep):
     A tile is `tile_um` micrometres wide and is read at `mpp` micrometres per pixel.
     """
 
+    name = "tile"
+
     tile_um: float = 112.0
     mpp: float = 0.5
     max_tiles: int = 8000
@@ -199,10 +199,6 @@ class Tiling(AbstractStep):
     def tile_px(self) -> int:
         """Pixels along a tile's side as the encoder sees it."""
         return max(1, round(self.tile_um / self.mpp))
-
-    @property
-    def name(self) -> str:
-        return "tile"
 
     def target(self, slide_id: str, work: Path) -> Path:
         return tiles_path(slide_id, work)

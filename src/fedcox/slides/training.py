@@ -181,11 +181,11 @@ def with_facts(
     `each` gives back the bags it is given, and may tell how far it is.
     """
     opened = training.cohorts.opened
-    told: dict[str, Any] = {**feature_facts(opened), "simulated": simulated}
+    facts: dict[str, Any] = {**feature_facts(opened), "simulated": simulated}
     if not training.private:
         scale = _scale(training.network, each(opened.bags.values()))
-        told |= {"tile_score_centre": scale.centre, "tile_score_reach": scale.reach}
-    return replace(training, network=training.network.with_facts(**told))
+        facts |= {"tile_score_centre": scale.centre, "tile_score_reach": scale.reach}
+    return replace(training, network=training.network.with_facts(**facts))
 
 
 def _scale(trained: TrainedNetwork, bags: Iterable[OpenedBag]) -> ScoreScale:
@@ -239,15 +239,15 @@ def write_model(
     if record is None:
         raise InputError("Only a network that has just been trained has a training to tell.")
     check_model_folder(folder, overwrite=overwrite)
-    told = {"command": command, **_told(training, record)}
+    account = {"command": command, **_account(training, record)}
     with whole_folder(folder) as part:
         network.save(part / NETWORK)
-        text = json.dumps(told, indent=2, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(account, indent=2, allow_nan=False, ensure_ascii=False)
         write_atomically(part / "training.json", text + "\n")
         write_ledger(record.ledger, part / "ledger.jsonl")
 
 
-def _told(training: SlideTraining, record: TrainingRecord) -> dict[str, Any]:
+def _account(training: SlideTraining, record: TrainingRecord) -> dict[str, Any]:
     network, cohorts = training.network, training.cohorts
     return {
         "simulated": network.facts["simulated"],

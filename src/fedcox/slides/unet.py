@@ -120,15 +120,15 @@ def tissue_by_unet(rgb: Pixels, network: UNet, *, window: int = _WINDOW) -> Mask
         (rows * window + 2 * reach, columns * window + 2 * reach, 3), 255, np.uint8
     )
     around[reach : reach + height, reach : reach + width] = rgb
-    found = np.empty((rows * window, columns * window), bool)
+    tissue = np.empty((rows * window, columns * window), bool)
     side = window + 2 * reach
     with torch.inference_mode():
         for top in range(0, rows * window, window):
             for left in range(0, columns * window, window):
                 piece = around[top : top + side, left : left + side]
                 logit = network(as_batch(piece[None]))[0, reach:-reach, reach:-reach]
-                found[top : top + window, left : left + window] = (logit > 0).numpy()
-    return found[:height, :width]
+                tissue[top : top + window, left : left + window] = (logit > 0).numpy()
+    return tissue[:height, :width]
 
 
 def as_batch(pictures: Pixels) -> Tensor:
@@ -150,9 +150,9 @@ def read_unet(path: str | Path) -> UNetTissue:
     file = Path(path)
     try:
         with safe_open(file, "pt") as opened:
-            told = opened.metadata() or {}
+            stored = opened.metadata() or {}
             weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        about = json.loads(told[SCHEMA])
+        about = json.loads(stored[SCHEMA])
         network = UNet(int(about["depth"]), int(about["width"]))
         network.load_state_dict(weights)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:

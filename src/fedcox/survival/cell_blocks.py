@@ -242,9 +242,9 @@ class CellBlocks:
                 for block in self.blocks[part]:
                     points = passed.first(block.passed)
                     own = rates[: block.depth]
-                    found = block.derivatives(link, own, beta, detail, rooms.own, points)
-                    loss += found.loss
-                    _add(total, found, block.depth)
+                    at_block = block.derivatives(link, own, beta, detail, rooms.own, points)
+                    loss += at_block.loss
+                    _add(total, at_block, block.depth)
                 return total._replace(loss=loss)
 
             return reduce(Derivatives.__add__, in_order(sums, parts(len(self.blocks), _COSTS)))

@@ -166,11 +166,13 @@ def _unit_of(times: FloatArray, longest: float) -> float:
     """The same of distinct times, in their order, some or all."""
     unit = longest
     for place, time in enumerate(times):  # most often the first few tell
-        found = _common_measure(unit, float(time), least=_FINEST_UNIT * longest)
-        if not found:
+        measure = _common_measure(unit, float(time), least=_FINEST_UNIT * longest)
+        if not measure:
             return EXACT
-        if found < (1.0 - ROUNDING) * unit:  # rounding grows from step to step, unless averaged
-            unit = _averaged(found, times[: place + 1])
+        if (
+            measure < (1.0 - ROUNDING) * unit
+        ):  # rounding grows from step to step, unless averaged
+            unit = _averaged(measure, times[: place + 1])
     unit = _averaged(unit, times)
     return (
         unit if np.abs(times - np.rint(times / unit) * unit).max() <= ROUNDING * unit else EXACT

@@ -272,6 +272,13 @@ LINKS: dict[str, AbstractLink] = {
 }
 
 
+#: What weights of events do not change.
+_AS_THE_LINK = (
+    *("name", "grouped", "series", "series_radius", "smoothness"),
+    *("information_series", "information_radius"),
+)
+
+
 @dataclass(frozen=True)
 class WeightedEvents(AbstractLink):
     """`link` with every event counted `weight` times: the label-balanced loss.
@@ -290,37 +297,11 @@ class WeightedEvents(AbstractLink):
     numbers = 2
     ratio_name = "score of a weighted loss"
 
-    @property
-    def grouped(self) -> bool:  # type: ignore[override]
-        return self.link.grouped
-
-    @property
-    def log_events(self) -> float | None:  # type: ignore[override]
-        return None if self.link.log_events is None else self.weight * self.link.log_events
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return self.link.name
-
-    @property
-    def series(self) -> FloatArray:  # type: ignore[override]
-        return self.link.series
-
-    @property
-    def series_radius(self) -> float:  # type: ignore[override]
-        return self.link.series_radius
-
-    @property
-    def information_series(self) -> FloatArray:  # type: ignore[override]
-        return self.link.information_series
-
-    @property
-    def information_radius(self) -> float:  # type: ignore[override]
-        return self.link.information_radius
-
-    @property
-    def smoothness(self) -> float:  # type: ignore[override]
-        return self.link.smoothness
+    def __post_init__(self) -> None:
+        for name in _AS_THE_LINK:
+            object.__setattr__(self, name, getattr(self.link, name))
+        if self.link.log_events is not None:
+            object.__setattr__(self, "log_events", self.weight * self.link.log_events)
 
     def cost(self, v: FloatArray) -> FloatArray:
         return self.link.cost(v)

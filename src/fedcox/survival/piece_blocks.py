@@ -15,7 +15,7 @@ from fedcox.survival.link import AbstractLink
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class PiecePoint:
     """Where the sums are taken.
 
     rates       (pieces + 1,) exp(α), and zero after the last piece
@@ -82,7 +82,7 @@ class Exits(NamedTuple):
     patient: IntArray | None = None
     share: FloatArray | None = None
 
-    def hazard(self, point: Point, patients: int) -> FloatArray:
+    def hazard(self, point: PiecePoint, patients: int) -> FloatArray:
         """At covariates zero, of each patient."""
         hazard = point.rates.take(self.piece)
         hazard *= self.lived

@@ -34,7 +34,7 @@ from fedcox.survival.derivatives import (
     weighted_square,
 )
 from fedcox.survival.link import AbstractLink
-from fedcox.survival.piece_blocks import Exits, Point, Sums, Vectors
+from fedcox.survival.piece_blocks import Exits, PiecePoint, Sums, Vectors
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.threads import in_order, parts
 from fedcox.survival.time_at_risk import TimeAtRisk
@@ -85,13 +85,13 @@ class PieceSums:
             rates[self._reached :] = 0.0  # nobody's, however large
             before = np.append(0.0, np.add.accumulate(rates[:-1]))
             if np.isfinite(before[-1]):
-                point = Point(link, detail, rates, before, given)
-                found = self._at(point, log_rates)
-                if found.loss < _LARGEST and np.isfinite(found.beta.sum()):
-                    return found
+                point = PiecePoint(link, detail, rates, before, given)
+                total = self._at(point, log_rates)
+                if total.loss < _LARGEST and np.isfinite(total.beta.sum()):
+                    return total
         return beyond_numbers(alpha.size, beta.size, detail)
 
-    def _at(self, point: Point, log_rates: FloatArray) -> Derivatives:
+    def _at(self, point: PiecePoint, log_rates: FloatArray) -> Derivatives:
         columns = point.beta.size
         size = min(_PATIENTS, max(256, _BLOCK // max(columns, 1)))
         # Parts have more patients than there are sums to add up after each.
@@ -168,7 +168,7 @@ class PieceSums:
 
     # Sums.
 
-    def _sums(self, part: slice, size: int, point: Point, room: local) -> Sums:
+    def _sums(self, part: slice, size: int, point: PiecePoint, room: local) -> Sums:
         """Over neighbours, block by block."""
         exits, patients = self._exits(part), part.stop - part.start
         even = -(-patients // max(1, -(-patients // size))) or 1  # no small block at the end
@@ -184,8 +184,8 @@ class PieceSums:
             for start in range(0, max(patients, 1), even):
                 own = vectors.block(slice(start, min(start + even, patients)))
                 x = self._covariates(own.own, room)
-                found = self._of_block(x, own, point)
-                yield found._replace(cross=self._fall(x, own, point)) if few else found
+                of_block = self._of_block(x, own, point)
+                yield of_block._replace(cross=self._fall(x, own, point)) if few else of_block
 
         total = Sums.total(blocks())
         if point.link.log_events is not None:
@@ -198,7 +198,7 @@ class PieceSums:
             return total
         return total._replace(cross=self._fall(self._covariates(part, local()), vectors, point))
 
-    def _of_block(self, x: FloatArray, own: Vectors, point: Point) -> Sums:
+    def _of_block(self, x: FloatArray, own: Vectors, point: PiecePoint) -> Sums:
         """Without those by piece."""
         if point.effects:
             np.matmul(x, point.beta, out=own.predictor)
@@ -222,7 +222,7 @@ class PieceSums:
             curved = np.dot(weight, x)
         return Sums(np.array(cost), slope, curved, square, _NOTHING, _NOTHING)
 
-    def _add_events(self, own: Vectors, point: Point) -> float:
+    def _add_events(self, own: Vectors, point: PiecePoint) -> float:
         """Write the slope and curvature of a block's events, and give what they cost."""
         happened = np.flatnonzero(self.placed.event[own.own])
         rates = point.rates.take(self.placed.passed[own.own][happened])
@@ -230,7 +230,7 @@ class PieceSums:
         own.events[0, happened], own.events[1, happened] = event.slope, event.curvature
         return float(np.add.reduce(event.cost))
 
-    def _fall(self, x: FloatArray, own: Vectors, point: Point) -> FloatArray:
+    def _fall(self, x: FloatArray, own: Vectors, point: PiecePoint) -> FloatArray:
         """By how much Σ r x falls from piece to piece: (pieces + 1, columns).
 
         Where the piece that a patient leaves in begins, all falls away but the part of it that
@@ -276,7 +276,7 @@ class PieceSums:
             np.nan_to_num(centered, copy=False, nan=0.0)
         return centered
 
-    def _scaled(self, sums: Sums, point: Point) -> Derivatives:
+    def _scaled(self, sums: Sums, point: PiecePoint) -> Derivatives:
         """The sums on the common scale, and as derivatives."""
         rates = point.rates[:-1]
         leaving, lived, *events = sums.by_piece

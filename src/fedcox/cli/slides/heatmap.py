@@ -70,7 +70,7 @@ def heatmap(
     """
     from fedcox.cli.slides.progress import step_display, tell_outcome
     from fedcox.slides.heatmap import HeatmapOptions
-    from fedcox.slides.heatmap_page import ScoredSlides, model_step, write_run_page
+    from fedcox.slides.heatmap_page import SlideScorer, model_step, write_run_page
     from fedcox.slides.manifest import SlideManifest
     from fedcox.slides.model import SlideModel
     from fedcox.slides.simulated_slides import is_simulated
@@ -78,7 +78,7 @@ def heatmap(
 
     read, listed = SlideModel.read(model), SlideManifest.read(manifest)
     rows = _chosen(listed, slide or [])
-    scored = ScoredSlides(read, features or work / REDUCED, every_tile)
+    scored = SlideScorer(read, features or work / REDUCED, every_tile)
     with progress_bar() as progress:
         step = model_step(
             scored,

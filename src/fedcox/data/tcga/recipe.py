@@ -128,8 +128,8 @@ def _faults(pairs: pd.DataFrame) -> list[str]:
 
 def regions_of(sites: pd.Series, regions: dict[str, str]) -> pd.Series:
     """The region of each patient; OTHER and UNKNOWN are no centers."""
-    found = sites.map(regions).replace("", UNKNOWN).fillna(UNKNOWN)
-    return found.mask(found.str.lower() == OTHER.lower(), OTHER)
+    region = sites.map(regions).replace("", UNKNOWN).fillna(UNKNOWN)
+    return region.mask(region.str.lower() == OTHER.lower(), OTHER)
 
 
 def federated_centers(center: pd.Series, sites: pd.Series) -> tuple[list[str], list[str]]:

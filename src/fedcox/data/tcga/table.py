@@ -131,7 +131,7 @@ def _nobody(
 ) -> InputError:
     there = outcomes.loc[outcomes.index.intersection(table.fields.index), "type"]
     count = counted(len(table.fields), "patient")
-    found = (
+    overlap = (
         f"It has {count}, of whom the outcome table files {len(there):,} under "
         f"{listed(sorted(there.dropna().unique()))}."
         if len(there)
@@ -139,7 +139,7 @@ def _nobody(
     )
     return InputError(
         f"{clinical}: no patient of {cancer} with an outcome is in this table.",
-        [found, f"Pass the clinical table of {cancer}, or another type of cancer."],
+        [overlap, f"Pass the clinical table of {cancer}, or another type of cancer."],
     )
 
 
@@ -217,9 +217,9 @@ def _faults(frame: pd.DataFrame) -> list[str]:
 
 
 def _compared(layout: Layout, names: set[str]) -> str:
-    found = [name for name in layout.needs if name in names]
+    present = [name for name in layout.needs if name in names]
     lacking = [name for name in layout.needs if name not in names]
-    has = f"has {listed(found)}, " if found else ""
+    has = f"has {listed(present)}, " if present else ""
     return f"{layout.name}: {has}lacks {listed(lacking)}."
 
 
