@@ -16,6 +16,7 @@ from fedcox.errors import SlideError
 from fedcox.reports.drawing import round_length
 from fedcox.slides.heatmap_picture import HeatmapScene, draw_heatmap, overlay, reading_lines
 from fedcox.slides.tile_scores import (
+    ColourKey,
     ScoredTiles,
     ScoreScale,
     check_mean,
@@ -36,7 +37,7 @@ def tiles(scores: list[float], entered: list[bool] | None = None) -> ScoredTiles
 
 def scene(own: ScoredTiles) -> HeatmapScene:
     white = np.full((200, 400, 3), 255, np.uint8)
-    return HeatmapScene(own, SCALE, "logit", (400, 200), 0.5, white)
+    return HeatmapScene(own, ColourKey(SCALE, "logit"), (400, 200), 0.5, white)
 
 
 def test_every_tile_lies_where_it_is_in_its_colour() -> None:
@@ -135,7 +136,7 @@ def test_the_words_say_what_is_shown_and_what_is_not() -> None:
 
 
 def test_numbers_carry_the_name_of_the_link() -> None:
-    assert scene(tiles([0.0])).score_name == "log hazard odds"
+    assert scene(tiles([0.0])).key.score_name == "log hazard odds"
     assert replace(scene(tiles([0.0])), link="cloglog").score_name == "log hazard"
 
 

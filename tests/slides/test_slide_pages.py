@@ -20,7 +20,7 @@ from fedcox.slides.heatmap_page import HeatmapRun, heatmap_html
 from fedcox.slides.manifest import ManifestRow
 from fedcox.slides.simulated_slides import simulate_slides
 from fedcox.slides.step import StepOutcome, run_step
-from fedcox.slides.tile_scores import ScoredTiles, ScoreScale
+from fedcox.slides.tile_scores import ColourKey, ScoredTiles, ScoreScale
 from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
 
 SCALE = ScoreScale(0.0, 1.0)
@@ -140,11 +140,8 @@ def drawn(folder: Path, names: list[str], path: Path | None) -> tuple[HeatmapSte
     step = HeatmapStep(
         score,
         lambda name: name,
-        SCALE,
-        "the training cohort",
-        "cloglog",
+        ColourKey(SCALE, "cloglog"),
         "m" * 64,
-        False,
         HeatmapOptions(tiles=3),
     )
     rows = [ManifestRow(name, "p", "c", path) for name in names]
@@ -156,10 +153,7 @@ def run(folder: Path, names: list[str], failed: dict[str, str]) -> HeatmapRun:
         folder,
         names,
         [*failed.items()],
-        SCALE,
-        "the training cohort",
-        "cloglog",
-        False,
+        ColourKey(SCALE, "cloglog"),
         "m" * 64,
         "fedcox slides heatmap",
     )

@@ -16,7 +16,7 @@ from fedcox.slides.heatmap_files import (
     write_tile_scores,
     write_top_tiles,
 )
-from fedcox.slides.tile_scores import ScoredTiles, ScoreScale, tile_colours
+from fedcox.slides.tile_scores import ColourKey, ScoredTiles, ScoreScale, tile_colours
 
 SCALE = ScoreScale(0.0, 1.0)
 
@@ -83,7 +83,9 @@ def test_the_gallery_shows_the_extreme_tiles_in_order() -> None:
         asked.append((x, y))
         return np.full((64, 64, 3), 7, np.uint8)
 
-    picture = draw_gallery(tiles, SCALE, read_tile, link="cloglog", count=4, simulated=True)
+    picture = draw_gallery(
+        tiles, ColourKey(SCALE, "cloglog", simulated=True), read_tile, count=4
+    )
     order = np.argsort(tiles.scores)
     wanted = [*order[::-1][:4], *order[:4]]
     assert asked == [tuple(tiles.corners[place].tolist()) for place in wanted]
@@ -97,6 +99,6 @@ def test_the_gallery_shows_the_extreme_tiles_in_order() -> None:
 def test_a_slide_of_few_tiles_has_a_small_gallery() -> None:
     tiles = example(count=2)
     picture = draw_gallery(
-        tiles, SCALE, lambda x, y: np.zeros((8, 8, 3), np.uint8), link="logit"
+        tiles, ColourKey(SCALE, "logit"), lambda x, y: np.zeros((8, 8, 3), np.uint8)
     )
     assert picture.width >= 760

@@ -31,7 +31,7 @@ from fedcox.slides.heatmap_files import (
 from fedcox.slides.heatmap_picture import HeatmapScene, draw_heatmap
 from fedcox.slides.slide import Slide, open_slide
 from fedcox.slides.step import AbstractStep, Settings, SlideRow, slide_file
-from fedcox.slides.tile_scores import ScoredTiles, ScoreScale
+from fedcox.slides.tile_scores import ColourKey, ScoredTiles, ScoreScale
 
 #: Scores the tiles of the slide of this name; the slide's own file may say more of it.
 ScoreSlide = Callable[[str, KnownSlide], ScoredTiles]
@@ -84,11 +84,8 @@ class HeatmapStep(AbstractStep):
 
     score: ScoreSlide
     digest: Callable[[str], str]
-    scale: ScoreScale
-    scale_words: str
-    link: str
+    key: ColourKey
     model: str
-    simulated: bool
     options: HeatmapOptions
 
     name = "heatmap"
@@ -100,14 +97,14 @@ class HeatmapStep(AbstractStep):
         return {
             "model": self.model,
             "features": self.digest(slide.slide_id),
-            "centre": self.scale.centre,
-            "reach": self.scale.reach,
+            "centre": self.key.scale.centre,
+            "reach": self.key.scale.reach,
             "opacity": self.options.opacity,
             "tiles": self.options.tiles,
             "assume_mpp": self.options.assume_mpp,
             "deepzoom_tile_px": self.options.deepzoom_tile_px,
             "with_slide": int(slide.path is not None),
-            "simulated": int(self.simulated),
+            "simulated": int(self.key.simulated),
         }
 
     def kept_settings(self, target: Path) -> Settings | None:
@@ -129,13 +126,13 @@ class HeatmapStep(AbstractStep):
             scene = self._scene(tiles, opened)
             geojson = geojson_file(work, name)
             owners_folder(geojson.parent)
-            write_atomically(geojson, tile_geojson(tiles, self.scale))
+            write_atomically(geojson, tile_geojson(tiles, self.key.scale))
             write_tile_scores(work, tiles)
             if opened is not None:
                 self._gallery(tiles, opened, gallery_file(work, name))
             words = {
                 _MADE_FROM: json.dumps(dict(self.settings(slide, work))),
-                _SUMMARY: json.dumps(vars(SlideSummary.of(tiles, self.scale))),
+                _SUMMARY: json.dumps(vars(SlideSummary.of(tiles, self.key.scale))),
             }
             picture = draw_heatmap(scene, opacity=self.options.opacity)
             write_png(picture_file(work, name), picture, words)
@@ -146,16 +143,7 @@ class HeatmapStep(AbstractStep):
         if slide is not None:
             size, mpp = slide.size, slide.mpp
             thumbnail = slide.thumbnail(_THUMBNAIL_PX)
-        return HeatmapScene(
-            tiles,
-            self.scale,
-            self.link,
-            size,
-            mpp,
-            thumbnail,
-            simulated=self.simulated,
-            scale_words=self.scale_words,
-        )
+        return HeatmapScene(tiles, self.key, size, mpp, thumbnail)
 
     def _gallery(self, tiles: ScoredTiles, slide: Slide, path: Path) -> None:
         pixels = max(16, min(256, round(tiles.side)))
@@ -164,15 +152,7 @@ class HeatmapStep(AbstractStep):
             mpp = slide.mpp * tiles.side / pixels
             return slide.read_tile(round(x), round(y), pixels, mpp)
 
-        picture = draw_gallery(
-            tiles,
-            self.scale,
-            read_tile,
-            link=self.link,
-            count=self.options.tiles,
-            simulated=self.simulated,
-        )
-        write_png(path, picture)
+        write_png(path, draw_gallery(tiles, self.key, read_tile, count=self.options.tiles))
 
 
 def _extent(tiles: ScoredTiles) -> tuple[int, int]:

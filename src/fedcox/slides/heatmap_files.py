@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 from fedcox.files.writing import write_csv
 from fedcox.reports.drawing import INK, SOFT, WARNING, blank, write
 from fedcox.reports.number_text import signed_text
-from fedcox.slides.tile_scores import SCORE_NAMES, ScoredTiles, ScoreScale, tile_colours
+from fedcox.slides.tile_scores import (
+    ColourKey,
+    ScoredTiles,
+    ScoreScale,
+    tile_colours,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -97,12 +102,10 @@ _SIDE, _GAP, _FRAME, _MARGIN = 190, 18, 8, 36
 
 def draw_gallery(
     tiles: ScoredTiles,
-    scale: ScoreScale,
+    key: ColourKey,
     read_tile: ReadTile,
     *,
-    link: str,
     count: int = 8,
-    simulated: bool = False,
 ) -> Picture:
     """Two rows of tiles: the highest scores, the lowest ones; each in the frame of its colour.
 
@@ -120,22 +123,22 @@ def draw_gallery(
     tall = 42 + cell + 66
     sheet = blank(max(width, 760), 112 + len(rows) * (tall + 14) + 14)
     draw = ImageDraw.Draw(sheet)
-    _title(draw, tiles.slide_id, link, simulated=simulated)
+    _title(draw, tiles.slide_id, key)
     top = 112
     for words, places in rows:
         write(draw, (_MARGIN, top), words, size=26)
         for column, place in enumerate(places):
             at = _MARGIN + column * (cell + _GAP), top + 42
-            _tile(sheet, draw, at, tiles, place, scale, read_tile)
+            _tile(sheet, draw, at, tiles, place, key.scale, read_tile)
         top += tall + 14
     return sheet
 
 
-def _title(draw: ImageDraw, slide_id: str, link: str, *, simulated: bool) -> None:
-    name = slide_id + ("  –  SIMULATED SLIDE" if simulated else "")
-    fill = WARNING if simulated else INK
+def _title(draw: ImageDraw, slide_id: str, key: ColourKey) -> None:
+    name = slide_id + ("  –  SIMULATED SLIDE" if key.simulated else "")
+    fill = WARNING if key.simulated else INK
     write(draw, (_MARGIN, 18), name, size=34, fill=fill)
-    words = f"Tile scores in {SCORE_NAMES[link]}, higher is worse; x, y in level-0 pixels"
+    words = f"Tile scores in {key.score_name}, higher is worse; x, y in level-0 pixels"
     write(draw, (_MARGIN, 64), words, size=24, fill=SOFT)
 
 

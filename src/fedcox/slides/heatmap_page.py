@@ -23,7 +23,7 @@ from fedcox.slides.heatmap_files import (
 )
 from fedcox.slides.manifest import ManifestRow
 from fedcox.slides.model import SlideModel
-from fedcox.slides.tile_scores import SCORE_NAMES, ScoredTiles, ScoreScale
+from fedcox.slides.tile_scores import ColourKey, ScoredTiles, ScoreScale
 
 #: So many slides have their pictures on the page itself; the others are links.
 SHOWN = 24
@@ -37,10 +37,7 @@ class HeatmapRun:
     folder: Path
     slides: Sequence[str]
     failed: Sequence[tuple[str, str]]
-    scale: ScoreScale
-    scale_words: str
-    link: str
-    simulated: bool
+    key: ColourKey
     model: str
     command: str
 
@@ -78,10 +75,10 @@ def heatmap_html(run: HeatmapRun) -> str:
         "facts": _facts(run, summaries),
         "lines": lines,
         "shown": [line for line in lines if line.heatmap],
-        "score_name": SCORE_NAMES[run.link],
-        "low": signed_text(run.scale.low),
-        "centre": signed_text(run.scale.centre),
-        "high": signed_text(run.scale.high),
+        "score_name": run.key.score_name,
+        "low": signed_text(run.key.scale.low),
+        "centre": signed_text(run.key.scale.centre),
+        "high": signed_text(run.key.scale.high),
     }
     return page_html("heatmap.html.j2", content, "slides")
 
@@ -96,9 +93,9 @@ def _facts(run: HeatmapRun, summaries: Sequence[SlideSummary]) -> list[Fact]:
             "each with its exact score",
         ),
         Fact(
-            signed_text(run.scale.centre),
+            signed_text(run.key.scale.centre),
             "centre of the colours",
-            f"median tile of {run.scale_words}",
+            f"median tile of {run.key.whose}",
         ),
     ]
     if summaries:
@@ -189,11 +186,8 @@ def model_step(
     return HeatmapStep(
         score=slides.score,
         digest=slides.digest,
-        scale=scale,
-        scale_words=words,
-        link=slides.model.network.link,
+        key=ColourKey(scale, slides.model.network.link, words, simulated),
         model=slides.model.digest,
-        simulated=simulated,
         options=options,
     )
 
@@ -218,10 +212,7 @@ def write_run_page(
         folder=folder,
         slides=drawn,
         failed=[*failed.items()],
-        scale=step.scale,
-        scale_words=step.scale_words,
-        link=step.link,
-        simulated=step.simulated,
+        key=step.key,
         model=f"SHA-256 {step.model}",
         command=command,
     )

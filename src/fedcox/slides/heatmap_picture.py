@@ -27,9 +27,8 @@ from fedcox.reports.drawing import (
 )
 from fedcox.reports.number_text import count_text, signed_text
 from fedcox.slides.tile_scores import (
-    SCORE_NAMES,
+    ColourKey,
     ScoredTiles,
-    ScoreScale,
     colours_at,
     tile_colours,
 )
@@ -55,23 +54,14 @@ class HeatmapScene:
 
     `thumbnail` is (height, width, 3), or None where only features are there; `size` is the
     slide's width and height in pixels of its finest level and `mpp` micrometres per such
-    pixel. `simulated` slides are called so in the picture; `scale_words` says whose tiles the
-    colours are centred on.
+    pixel.
     """
 
     tiles: ScoredTiles
-    scale: ScoreScale
-    link: str
+    key: ColourKey
     size: tuple[int, int]
     mpp: float | None
     thumbnail: NDArray[np.uint8] | None
-    simulated: bool = False
-    scale_words: str = "the training cohort"
-
-    @property
-    def score_name(self) -> str:
-        """What the numbers are, under the link's honest name."""
-        return SCORE_NAMES[self.link]
 
 
 def draw_heatmap(scene: HeatmapScene, *, opacity: float = 0.62, panel_px: int = 900) -> Picture:
@@ -117,7 +107,7 @@ def overlay(scene: HeatmapScene, shown: Picture, opacity: float) -> Picture:
     mask = Image.new("L", shown.size, 0)
     paint, cover = ImageDraw.Draw(colours), ImageDraw.Draw(mask)
     strength = round(255 * opacity)
-    tints = tile_colours(scene.tiles.scores, scene.scale).tolist()
+    tints = tile_colours(scene.tiles.scores, scene.key.scale).tolist()
     for edges, tint in zip(_squares(scene, shown.width / scene.size[0]), tints, strict=True):
         paint.rectangle(edges, fill=tuple(tint))
         cover.rectangle(edges, fill=strength)
@@ -138,14 +128,14 @@ def _squares(scene: HeatmapScene, shrink: float) -> list[tuple[int, int, int, in
 
 def _head(draw: ImageDraw, scene: HeatmapScene, box: Box) -> None:
     tiles = scene.tiles
-    name = scene.tiles.slide_id + ("  –  SIMULATED SLIDE" if scene.simulated else "")
-    fill = WARNING if scene.simulated else INK
+    name = scene.tiles.slide_id + ("  –  SIMULATED SLIDE" if scene.key.simulated else "")
+    fill = WARNING if scene.key.simulated else INK
     write(draw, (box.left, box.top), name, size=_TITLE, fill=fill)
     entered = int(tiles.entered.sum())
     words = (
-        f"Slide score {signed_text(tiles.slide_score)} {scene.score_name}: the mean of "
-        f"{count_text(entered)} tiles. Median tile of {scene.scale_words}: "
-        f"{signed_text(scene.scale.centre)}. Higher is worse."
+        f"Slide score {signed_text(tiles.slide_score)} {scene.key.score_name}: the mean of "
+        f"{count_text(entered)} tiles. Median tile of {scene.key.whose}: "
+        f"{signed_text(scene.key.scale.centre)}. Higher is worse."
     )
     paragraph(draw, (box.left, box.top + 60), words, size=_TEXT, width=box.width, fill=SOFT)
 
@@ -170,7 +160,7 @@ def _foot(draw: ImageDraw, scene: HeatmapScene, box: Box) -> int:
 
 def _histogram(draw: ImageDraw, scene: HeatmapScene, box: Box) -> None:
     bins = 48
-    place = scene.scale.place(scene.tiles.scores)
+    place = scene.key.scale.place(scene.tiles.scores)
     counts, _ = np.histogram(place, bins=bins, range=(-1.0, 1.0))
     tints = colours_at(np.linspace(-1, 1, bins)).tolist()
     edges = np.rint(np.linspace(box.left, box.right, bins + 1)).astype(int).tolist()
@@ -187,7 +177,7 @@ def _colour_bar(draw: ImageDraw, scene: HeatmapScene, bar: Box) -> None:
         x = bar.left + step
         draw.line((x, bar.top, x, bar.bottom), fill=tuple(tint))
     draw.rectangle((bar.left, bar.top, bar.right, bar.bottom), outline=SOFT)
-    scale = scene.scale
+    scale = scene.key.scale
     for value in np.linspace(scale.low, scale.high, 5).tolist():
         x = bar.left + round(bar.width * (value - scale.low) / (2 * scale.reach))
         draw.line((x, bar.bottom, x, bar.bottom + 7), fill=INK, width=2)
@@ -195,7 +185,7 @@ def _colour_bar(draw: ImageDraw, scene: HeatmapScene, bar: Box) -> None:
         half = round(length(draw, text, _SMALL) / 2)
         place = min(max(x - half, bar.left), bar.right - 2 * half)
         write(draw, (place, bar.bottom + 9), text, size=_SMALL)
-    words = f"tile score ({scene.score_name}); bars: tiles of this slide"
+    words = f"tile score ({scene.key.score_name}); bars: tiles of this slide"
     write(draw, (bar.left, bar.bottom + 46), words, size=_SMALL, fill=SOFT)
 
 
@@ -206,9 +196,9 @@ def _decimals(reach: float) -> int:
 
 def reading_lines(scene: HeatmapScene) -> list[str]:
     """How to read the picture, in whole sentences."""
-    tiles, scale = scene.tiles, scene.scale
+    tiles, scale = scene.tiles, scene.key.scale
     lines = [
-        f"Red speaks for a higher risk than the median tile of {scene.scale_words}, blue for a "
+        f"Red speaks for a higher risk than the median tile of {scene.key.whose}, blue for a "
         "lower one. Centre and limits are the same for every slide."
     ]
     beyond = int((np.abs(tiles.scores - scale.centre) > scale.reach).sum())

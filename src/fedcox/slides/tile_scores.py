@@ -123,6 +123,25 @@ _STOPS = np.array(
 SCORE_NAMES = {"log": "log hazard", "cloglog": "log hazard", "logit": "log hazard odds"}
 
 
+@dataclass(frozen=True)
+class ColourKey:
+    """What the colours of a run mean: a scale, and how its numbers are called.
+
+    `whose` says whose tiles the scale is centred on. Slides that are `simulated` are called so
+    wherever they are shown.
+    """
+
+    scale: ScoreScale
+    link: str
+    whose: str = "the training cohort"
+    simulated: bool = False
+
+    @property
+    def score_name(self) -> str:
+        """What the numbers are, under the link's honest name."""
+        return SCORE_NAMES[self.link]
+
+
 def colours_at(place: FloatArray) -> Colours:
     """(n,) from −1 to 1 → (n, 3) red, green, blue."""
     at = np.linspace(-1.0, 1.0, len(_STOPS))
