@@ -137,7 +137,7 @@ def test_the_words_say_what_is_shown_and_what_is_not() -> None:
 
 def test_numbers_carry_the_name_of_the_link() -> None:
     assert scene(tiles([0.0])).key.score_name == "log hazard odds"
-    assert replace(scene(tiles([0.0])), link="cloglog").score_name == "log hazard"
+    assert ColourKey(SCALE, "cloglog").score_name == "log hazard"
 
 
 @given(st.floats(1e-3, 1e6))
