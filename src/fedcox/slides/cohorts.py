@@ -98,15 +98,20 @@ def slide_cohorts(
     for slide in known:
         if slide.slide_id in opened.bags:
             used[slide.center].setdefault(slide.patient_id, []).append(slide)
-    present = {patient for own in used.values() for patient in own}
+    present = {patient for by_patient in used.values() for patient in by_patient}
     taking_part = [name for name in patients.patients if name in present]
     numbers = {name: number for number, name in enumerate(taking_part)}
     return SlideCohorts(
-        {name: _cohort(own, patients, rows, numbers, opened) for name, own in used.items()},
-        {name: tuple(own) for name, own in used.items()},
         {
-            name: tuple(tuple(slide.slide_id for slide in slides) for slides in own.values())
-            for name, own in used.items()
+            name: _cohort(by_patient, patients, rows, numbers, opened)
+            for name, by_patient in used.items()
+        },
+        {name: tuple(by_patient) for name, by_patient in used.items()},
+        {
+            name: tuple(
+                tuple(slide.slide_id for slide in slides) for slides in by_patient.values()
+            )
+            for name, by_patient in used.items()
         },
         opened.faults,
         tuple(name for name in patients.patients if name not in present),
@@ -213,17 +218,17 @@ def _odd(bag: OpenedBag, common: _Common) -> str:
 
 
 def _cohort(
-    own: Mapping[str, Sequence[ManifestRow]],
+    by_patient: Mapping[str, Sequence[ManifestRow]],
     patients: PatientTable,
     rows: Mapping[str, int],
     numbers: Mapping[str, int],
     opened: OpenedBags,
 ) -> Cohort:
-    order = np.array([rows[patient] for patient in own], dtype=np.int64)
+    order = np.array([rows[patient] for patient in by_patient], dtype=np.int64)
     bags = Bags(
         tuple(
             tuple(opened.bags[slide.slide_id].features for slide in slides)
-            for slides in own.values()
+            for slides in by_patient.values()
         ),
         opened.features,
     )
@@ -231,6 +236,6 @@ def _cohort(
         np.empty((order.size, 0)),
         patients.time[order],
         patients.event[order],
-        np.array([numbers[patient] for patient in own], dtype=np.int64),
+        np.array([numbers[patient] for patient in by_patient], dtype=np.int64),
         bags,
     )

@@ -158,8 +158,8 @@ def usual_readers(device: Device) -> int:
     """Processes that read slides: a processor's own network takes the cores itself."""
     if device == "cpu":
         return 1
-    own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    return max(1, (len(own) or os.cpu_count() or 1) - 1)
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return max(1, (len(cores) or os.cpu_count() or 1) - 1)
 
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -199,8 +199,8 @@ class OnnxEncoder(AbstractEncoder):
         """Names and None stand for any size."""
         wanted = tuple(self._input.shape)
         fits = len(wanted) == len(shape) and all(
-            not isinstance(size, int) or size == own
-            for size, own in zip(wanted, shape, strict=True)
+            not isinstance(size, int) or size == given
+            for size, given in zip(wanted, shape, strict=True)
         )
         if not fits:
             raise WeightsError(

@@ -128,10 +128,10 @@ class SlideManifest:
     @cached_property
     def patients(self) -> Mapping[str, tuple[ManifestRow, ...]]:
         """The slides of every patient, patients in the order of their first slide."""
-        own: dict[str, list[ManifestRow]] = {}
+        by_patient: dict[str, list[ManifestRow]] = {}
         for row in self.slides:
-            own.setdefault(row.patient_id, []).append(row)
-        return {patient: tuple(rows) for patient, rows in own.items()}
+            by_patient.setdefault(row.patient_id, []).append(row)
+        return {patient: tuple(rows) for patient, rows in by_patient.items()}
 
     def of_patients(self, chosen: frozenset[str]) -> SlideManifest:
         """The slides of some patients."""
@@ -155,7 +155,7 @@ def _faults(rows: Sequence[ManifestRow]) -> list[str]:
     centers: dict[str, set[str]] = {}
     for row in rows:
         centers.setdefault(row.patient_id, set()).add(row.center)
-    split = sum(len(own) > 1 for patient, own in centers.items() if patient)
+    split = sum(len(names) > 1 for patient, names in centers.items() if patient)
     if split:
         faults.append(f"{split} patient(s) have slides in more than one center.")
     return faults

@@ -138,13 +138,13 @@ class SlideModel:
         `folder` has the features behind the slide's score. With `every_tile`, a folder of more
         tiles, all of these are scored and those that entered the slide's score are marked.
         """
-        own = self.bag(folder, slide_id, known)
-        bag = own if every_tile is None else self.bag(every_tile, slide_id, known)
+        scored = self.bag(folder, slide_id, known)
+        bag = scored if every_tile is None else self.bag(every_tile, slide_id, known)
         corners, side = _places(bag)
         entered = np.ones(len(corners), dtype=np.bool_)
         if every_tile is not None:
-            entered = matching(corners, _places(own)[0])
-            if int(entered.sum()) != own.features.shape[0]:
+            entered = matching(corners, _places(scored)[0])
+            if int(entered.sum()) != scored.features.shape[0]:
                 raise SlideError(
                     "Tiles that entered the slide's score are not among every tile.",
                     ["Lay tiles with the same --tile-um and --mpp, and a larger --max-tiles."],
@@ -175,8 +175,8 @@ def _places(bag: OpenedBag) -> tuple[FloatArray, float]:
 
 def _tissue_tiles(bag: OpenedBag) -> int | None:
     """How many tiles the slide has, drawn or not; only our own files tell."""
-    own = bag.features
-    return own.facts.n_tissue_tiles if isinstance(own, BagFile) else None
+    features = bag.features
+    return features.facts.n_tissue_tiles if isinstance(features, BagFile) else None
 
 
 def feature_facts(opened: OpenedBags) -> Mapping[str, Any]:
@@ -207,8 +207,10 @@ def predictions(
     """
     import pandas as pd
 
-    own = _with_bags(manifest, bags)
-    cohort = model.cohort([[bags[row.slide_id] for row in rows] for rows in own.values()])
+    of_patient = _with_bags(manifest, bags)
+    cohort = model.cohort(
+        [[bags[row.slide_id] for row in rows] for rows in of_patient.values()]
+    )
     network = model.network
     scores = network.slide_scores(cohort)
     risk = network.risk(cohort, patient_score).tolist()
@@ -226,7 +228,7 @@ def predictions(
             "patient_risk": risk[place],
             **dict(zip(names, survival[place], strict=True)),
         }
-        for place, (patient, rows) in enumerate(own.items())
+        for place, (patient, rows) in enumerate(of_patient.items())
         for row, score in zip(rows, scores[place].tolist(), strict=True)
     ]
     return pd.DataFrame(lines)
@@ -236,11 +238,11 @@ def _with_bags(
     manifest: SlideManifest, bags: Mapping[str, OpenedBag]
 ) -> dict[str, list[ManifestRow]]:
     """The slides of every patient that can be scored; patients without one are left out."""
-    own = {
+    usable = {
         patient: [row for row in rows if row.slide_id in bags]
         for patient, rows in manifest.patients.items()
     }
-    return {patient: rows for patient, rows in own.items() if rows}
+    return {patient: rows for patient, rows in usable.items() if rows}
 
 
 def _checked_tiles(model: SlideModel, slide_id: str, bag: OpenedBag, score: float) -> int:

@@ -267,9 +267,9 @@ def cohorts_without_outcomes(
 
     Nobody's follow-up is known here: all times are zero, without an event.
     """
-    own: dict[str, dict[str, list[str]]] = {}
+    by_center: dict[str, dict[str, list[str]]] = {}
     for slide in slides:
-        patients = own.setdefault(slide.center, {})
+        patients = by_center.setdefault(slide.center, {})
         if slide.slide_id in opened.bags:
             patients.setdefault(slide.patient_id, []).append(slide.slide_id)
     return {
@@ -285,7 +285,7 @@ def cohorts_without_outcomes(
                 opened.features,
             ),
         )
-        for center, patients in own.items()
+        for center, patients in by_center.items()
     }
 
 

@@ -126,8 +126,8 @@ class ResNet50(nn.Module):
         self.maxpool = nn.MaxPool2d(3, 2, padding=1)
         self.stages = len(_STAGES)
         for stage in range(1, self.stages + 1):
-            own = [plan for plan in bottlenecks() if plan.name.startswith(f"layer{stage}.")]
-            self.add_module(f"layer{stage}", nn.Sequential(*map(Bottleneck, own)))
+            plans = [plan for plan in bottlenecks() if plan.name.startswith(f"layer{stage}.")]
+            self.add_module(f"layer{stage}", nn.Sequential(*map(Bottleneck, plans)))
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, 3, height, width), normalised, to (n, 2048)."""

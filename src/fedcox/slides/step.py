@@ -229,9 +229,9 @@ class StepRun:
 
         The own file goes last: where a process is killed in between, it begins with it again.
         """
-        own = self._target(slide)
+        target = self._target(slide)
         there = [*made_after(self._step.name, slide.slide_id, self._work)]
-        there += [own] if own.exists() else []
+        there += [target] if target.exists() else []
         for path in there:
             path.unlink(missing_ok=True)
         return [path.relative_to(self._work).as_posix() for path in there]

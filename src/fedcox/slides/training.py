@@ -133,7 +133,7 @@ def train_on_slides(
 
     With `secure_sums` only sums over centers are seen, under masks.
     """
-    centers = {name: own for name, own in cohorts.cohorts.items() if own.patients}
+    centers = {name: cohort for name, cohort in cohorts.cohorts.items() if cohort.patients}
     federation = InProcess.from_cohorts(centers)
     asked: Federation = federation
     if secure_sums:

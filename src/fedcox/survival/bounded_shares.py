@@ -120,8 +120,8 @@ def turn(columns: FloatArray, matrix: FloatArray) -> FloatArray:
     No matrix product, in which a row might depend on the others to the last bit.
     """
     turned = np.zeros((len(columns), len(matrix)))
-    for column, own in enumerate(matrix.T):
-        turned += columns[:, column, None] * own
+    for column, factors in enumerate(matrix.T):
+        turned += columns[:, column, None] * factors
     return turned
 
 
@@ -280,12 +280,15 @@ class _Rules:
         apart = np.sqrt(((means - center) ** 2).sum(axis=1).max(initial=0.0))
         square = (np.sqrt(((y - center) ** 2).sum(axis=1)) + apart) ** 2
         hazard = np.append(self.hazard, 0.0)
-        own = hazard**2 / np.append(self.metric.events, 1.0)
-        before, own_before = np.append(0.0, np.cumsum(hazard)), np.append(0.0, np.cumsum(own))
+        alone = hazard**2 / np.append(self.metric.events, 1.0)
+        before, alone_before = (
+            np.append(0.0, np.cumsum(hazard)),
+            np.append(0.0, np.cumsum(alone)),
+        )
         passed, part = np.minimum(placed.passed, self.alpha.size), placed.part
         risk = np.exp(predictor)
         spent = square * (risk * (before[passed] + hazard[passed] * part)) ** 2
-        spent += risk**2 * (own_before[passed] + own[passed] * part**2)
+        spent += risk**2 * (alone_before[passed] + alone[passed] * part**2)
         light = square + 1.0 / self.metric.events.min() <= self.reach**2
         return np.asarray(light & (spent <= self.reach**2 * (1.0 - _NEAR_END)))
 
@@ -325,13 +328,13 @@ class _Rules:
 
     def _watched(self, y: FloatArray, predictor: FloatArray, placed: TimeAtRisk) -> _Watched:
         metric, means = self.metric, self.metric.whitened_means
-        own, along = (y**2).sum(axis=1, keepdims=True), turn(y, means)
-        square = own - 2.0 * along + (means**2).sum(axis=1) + 1.0 / metric.events
+        length, along = (y**2).sum(axis=1, keepdims=True), turn(y, means)
+        square = length - 2.0 * along + (means**2).sum(axis=1) + 1.0 / metric.events
         square = np.maximum(square, 1.0 / metric.events)
         weight = np.minimum(1.0, self.reach / np.sqrt(square))
         hazard = np.exp(np.minimum(predictor[:, None] + self.alpha, _HIGHEST))
         rate, lived = weight * hazard, _lived(placed, self.alpha.size)
-        left = self._left(own, along, rate, square, lived)
+        left = self._left(length, along, rate, square, lived)
         ended: IntArray = np.cumsum(left < lived, axis=1)
         # The whole of the pieces before the end of the watch, and what is left in that one.
         last = (ended > 0) & (np.cumsum(ended > 0, axis=1) == 1)
@@ -340,7 +343,7 @@ class _Rules:
 
     def _left(
         self,
-        own: FloatArray,
+        size: FloatArray,
         along: FloatArray,
         rate: FloatArray,
         square: FloatArray,
@@ -349,7 +352,7 @@ class _Rules:
         """After which part of each piece the compensator is as long as the watch.
 
         It moves on a straight line in every piece, in (α, β), from where it is at its begin.
-        `own` is |y|², `along` the products of y with the means, `square` the length of a part.
+        `size` is |y|², `along` the products of y with the means, `square` the length of a part.
         """
         means, events = self.metric.whitened_means, self.metric.events
         gone = rate * lived
@@ -358,9 +361,9 @@ class _Rules:
         across = turn(gone, np.tril(means @ means.T, -1))
         length = (means**2).sum(axis=1)
         themselves = _before(2.0 * gone * across + gone**2 * length)
-        long = _before(gone**2 / events) + own * total**2 - 2.0 * total * shifted + themselves
+        long = _before(gone**2 / events) + size * total**2 - 2.0 * total * shifted + themselves
         room = np.maximum(self.reach**2 - long, 0.0)
-        ahead = rate * (own * total - shifted - along * total + across)
+        ahead = rate * (size * total - shifted - along * total + across)
         speed = rate**2 * square
         root = np.sqrt(ahead**2 + speed * room)
         with np.errstate(divide="ignore", invalid="ignore"):  # where nothing moves

@@ -241,8 +241,10 @@ class CellBlocks:
                 total, loss = zero_derivatives(alpha.size, beta.size, detail), 0.0
                 for block in self.blocks[part]:
                     points = passed.first(block.passed)
-                    own = rates[: block.depth]
-                    at_block = block.derivatives(link, own, beta, detail, rooms.own, points)
+                    block_rates = rates[: block.depth]
+                    at_block = block.derivatives(
+                        link, block_rates, beta, detail, rooms.own, points
+                    )
                     loss += at_block.loss
                     _add(total, at_block, block.depth)
                 return total._replace(loss=loss)

@@ -117,9 +117,9 @@ def weighted_square(covariates: FloatArray, weight: FloatArray) -> FloatArray:
         total = np.zeros((columns, columns))
         buffer = np.empty((min(size, part.stop - part.start), columns))
         for start in range(part.start, part.stop, size):
-            own = slice(start, min(start + size, part.stop))
-            rows = buffer[: own.stop - own.start]
-            np.multiply(covariates[own], np.sqrt(weight[own])[:, None], out=rows)
+            here = slice(start, min(start + size, part.stop))
+            rows = buffer[: here.stop - here.start]
+            np.multiply(covariates[here], np.sqrt(weight[here])[:, None], out=rows)
             total += np.dot(rows.T, rows)  # unlike `@`, it lets other threads go on
         return total
 

@@ -65,8 +65,8 @@ class Sums(NamedTuple):
         """Added up in their order, in the place of the first."""
         first, *others = all_sums
         for sums in others:
-            for own, more in zip(first, sums, strict=True):
-                own += more
+            for part, more in zip(first, sums, strict=True):
+                part += more
         return first
 
 
@@ -103,14 +103,14 @@ class Exits(NamedTuple):
 class Vectors(NamedTuple):
     """One number for each of some neighbours: known beforehand, or written block by block.
 
-    own         their places among all patients
+    place       their places among all patients
     hazard      at covariates zero
     predictor   β·x; `risk` is its exponential
     events      (2, patients) slope and curvature of the events, if they are no constants
     happened    how often the logarithm of the hazard counts, where they are: once an event
     """
 
-    own: slice
+    place: slice
     hazard: FloatArray
     predictor: FloatArray
     risk: FloatArray
@@ -119,7 +119,7 @@ class Vectors(NamedTuple):
 
     def block(self, here: slice) -> Vectors:
         return Vectors(
-            slice(self.own.start + here.start, self.own.start + here.stop),
+            slice(self.place.start + here.start, self.place.start + here.stop),
             self.hazard[here],
             self.predictor[here],
             self.risk[here],

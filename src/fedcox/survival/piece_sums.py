@@ -182,10 +182,10 @@ class PieceSums:
 
         def blocks() -> Iterator[Sums]:
             for start in range(0, max(patients, 1), even):
-                own = vectors.block(slice(start, min(start + even, patients)))
-                x = self._covariates(own.own, room)
-                of_block = self._of_block(x, own, point)
-                yield of_block._replace(cross=self._fall(x, own, point)) if few else of_block
+                block = vectors.block(slice(start, min(start + even, patients)))
+                x = self._covariates(block.place, room)
+                of_block = self._of_block(x, block, point)
+                yield of_block._replace(cross=self._fall(x, block, point)) if few else of_block
 
         total = Sums.total(blocks())
         if point.link.log_events is not None:
@@ -198,20 +198,20 @@ class PieceSums:
             return total
         return total._replace(cross=self._fall(self._covariates(part, local()), vectors, point))
 
-    def _of_block(self, x: FloatArray, own: Vectors, point: PiecePoint) -> Sums:
+    def _of_block(self, x: FloatArray, block: Vectors, point: PiecePoint) -> Sums:
         """Without those by piece."""
         if point.effects:
-            np.matmul(x, point.beta, out=own.predictor)
-        np.exp(np.minimum(own.predictor, HIGHEST, out=own.risk), out=own.risk)
-        weight = own.hazard * own.risk
+            np.matmul(x, point.beta, out=block.predictor)
+        np.exp(np.minimum(block.predictor, HIGHEST, out=block.risk), out=block.risk)
+        weight = block.hazard * block.risk
         cost = 0.0
         if point.link.log_events is None:
-            cost = self._add_events(own, point)
-            slope = np.dot(weight + own.events[0], x)
-            weight += own.events[1]
+            cost = self._add_events(block, point)
+            slope = np.dot(weight + block.events[0], x)
+            weight += block.events[1]
             np.maximum(weight, 0.0, out=weight)
         else:
-            slope = np.dot(weight - own.happened, x)
+            slope = np.dot(weight - block.happened, x)
         curved: FloatArray = _NOTHING
         square: FloatArray = _NOTHING
         if point.detail is Detail.DIAGONAL:
@@ -222,27 +222,29 @@ class PieceSums:
             curved = np.dot(weight, x)
         return Sums(np.array(cost), slope, curved, square, _NOTHING, _NOTHING)
 
-    def _add_events(self, own: Vectors, point: PiecePoint) -> float:
+    def _add_events(self, block: Vectors, point: PiecePoint) -> float:
         """Write the slope and curvature of a block's events, and give what they cost."""
-        happened = np.flatnonzero(self.placed.event[own.own])
-        rates = point.rates.take(self.placed.passed[own.own][happened])
-        event = point.link.event(rates * own.risk[happened])
-        own.events[0, happened], own.events[1, happened] = event.slope, event.curvature
+        happened = np.flatnonzero(self.placed.event[block.place])
+        rates = point.rates.take(self.placed.passed[block.place][happened])
+        event = point.link.event(rates * block.risk[happened])
+        block.events[0, happened], block.events[1, happened] = event.slope, event.curvature
         return float(np.add.reduce(event.cost))
 
-    def _fall(self, x: FloatArray, own: Vectors, point: PiecePoint) -> FloatArray:
+    def _fall(self, x: FloatArray, block: Vectors, point: PiecePoint) -> FloatArray:
         """By how much Σ r x falls from piece to piece: (pieces + 1, columns).
 
         Where the piece that a patient leaves in begins, all falls away but the part of it that
         was lived through; this does where it ends.
         """
-        exits = self._exits(own.own)
-        risk = exits.risk(own.risk)
+        exits = self._exits(block.place)
+        risk = exits.risk(block.risk)
         share = exits.lived * risk
         if point.link.log_events is None:
             # As if events were at risk by as much as gives them their curvature.
             rates = point.rates.take(exits.piece)
-            share += np.divide(own.events[1], rates, out=np.zeros_like(rates), where=rates > 0)
+            share += np.divide(
+                block.events[1], rates, out=np.zeros_like(rates), where=rates > 0
+            )
         first, second = exits.piece, np.minimum(exits.piece + 1, self.pieces)
         if self._wholly and point.link.log_events is not None:
             # Nobody leaves inside a piece: all falls away where it begins, or where it ends.
@@ -252,18 +254,18 @@ class PieceSums:
             weights[:, 0], weights[:, 1] = risk - share, share
             places[:, 0], places[:, 1] = first, second
         each = weights.ndim
-        ends = np.arange(0, each * own.risk.size + 1, each, dtype=np.int32)
+        ends = np.arange(0, each * block.risk.size + 1, each, dtype=np.int32)
         if self._copies is not None:
-            ends[1:] = each * np.cumsum(self._copies[own.own])
-        shape = self.pieces + 1, own.risk.size
+            ends[1:] = each * np.cumsum(self._copies[block.place])
+        shape = self.pieces + 1, block.risk.size
         return np.asarray(
             sparse.csc_array((weights.ravel(), places.ravel(), ends), shape=shape) @ x
         )
 
-    def _covariates(self, own: slice, room: local) -> FloatArray:
+    def _covariates(self, place: slice, room: local) -> FloatArray:
         """Of some patients, (patients, kept columns), as they are summed over."""
         given, keep = self.cohort.covariates, self.scaling.keep
-        block = given[own] if self.rows is None else given.take(self.rows[own], axis=0)
+        block = given[place] if self.rows is None else given.take(self.rows[place], axis=0)
         if keep.size != given.shape[1]:
             block = block.take(keep, axis=1)
         if not self._centered:
@@ -320,14 +322,14 @@ def _add_up(
     factor, later = 1.0 / spread, np.zeros_like(total)
     pairs = fall.shape[1] % 2 == 0  # of columns, added up as one number: half the additions
     for stop in range(len(fall), 0, -_ROWS):
-        own = slice(max(0, stop - _ROWS), stop)
-        given = fall[own].view(np.complex128) if pairs else fall[own]
+        here = slice(max(0, stop - _ROWS), stop)
+        given = fall[here].view(np.complex128) if pairs else fall[here]
         rows = np.add.accumulate(given[::-1])[::-1].view(np.float64)
         rows += later
         later = rows[0].copy()
-        total += rates[own] @ rows
-        rows *= np.multiply.outer(rates[own], factor)
-        np.subtract(rows, np.multiply.outer(weight[own], mean * factor), out=fall[own])
+        total += rates[here] @ rows
+        rows *= np.multiply.outer(rates[here], factor)
+        np.subtract(rows, np.multiply.outer(weight[here], mean * factor), out=fall[here])
 
 
 def _following(first: IntArray, many: IntArray) -> IntArray:

@@ -39,8 +39,8 @@ class Cells:
     def within(self, start: int, stop: int, depth: int) -> Cells:
         """Those of neighbours, counted from the first, who have the first `depth` intervals."""
         first, last = np.searchsorted(self.patient, (start, stop))
-        own = slice(first, last)
-        return Cells(self.patient[own] - start, self.interval[own], (depth, stop - start))
+        inside = slice(first, last)
+        return Cells(self.patient[inside] - start, self.interval[inside], (depth, stop - start))
 
     def from_interval(self, first: int) -> Cells:
         """The same cells where the intervals before `first`, empty here, are left out."""

@@ -185,7 +185,9 @@ class CurveError:
         share = place - np.floor(place)
         square = np.floor(place) + (share**2 if self.every else share)
         variance = np.interp(square, np.arange(self.hazard.size), self.variance)
-        mean = np.stack([np.interp(hazard, self.hazard, own) for own in self.mean.T], axis=-1)
+        mean = np.stack(
+            [np.interp(hazard, self.hazard, column) for column in self.mean.T], axis=-1
+        )
         q = hazard[:, None] * x[:, None, :] - mean  # (patients, times, columns)
         # Before the first event between two points no more is unknown than one event tells.
         variance = np.minimum(variance, hazard**2)

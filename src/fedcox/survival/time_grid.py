@@ -211,19 +211,19 @@ class TimeGrid:
         horizon = self.horizon if self.width is None else self.horizon * (1.0 + 1e-9)
         happened = event & (time <= horizon)
         if self.width is None:
-            own = np.searchsorted(self.edges, time, side="right")
+            interval = np.searchsorted(self.edges, time, side="right")
             # Between two instants nobody is at risk of anything: all readings agree there.
-            open_end = ~happened & (own > 0)
-            open_end &= self.edges[np.maximum(own, 1) - 1] == time
-            own = np.maximum(own, happened)
+            open_end = ~happened & (interval > 0)
+            open_end &= self.edges[np.maximum(interval, 1) - 1] == time
+            interval = np.maximum(interval, happened)
         else:
-            own = _interval_of(time, self.width)
+            interval = _interval_of(time, self.width)
             if self.ends is not None:
-                own = 1 + np.searchsorted(self.ends, own)
-            own = np.minimum(np.maximum(own, 1), self.intervals)
+                interval = 1 + np.searchsorted(self.ends, interval)
+            interval = np.minimum(np.maximum(interval, 1), self.intervals)
             open_end = ~happened & (time <= horizon)
         part = np.where(open_end, 0.5, 0.0) if reading == "half" else np.zeros(time.shape)
-        passed = own - happened if reading == "include" else own - happened - open_end
+        passed = interval - happened if reading == "include" else interval - happened - open_end
         return TimeAtRisk(passed, happened, part)
 
 
