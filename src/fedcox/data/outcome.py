@@ -10,6 +10,18 @@ from fedcox.data.schema import CohortSchema
 from fedcox.data.wording import SMALL_CELL, Value, canonical, is_missing, is_number
 from fedcox.survival.cohort import BoolArray, FloatArray
 
+#: Nobody has lived longer.
+LIFETIME = 123.0
+#: Few have, and no half of any center's patients.
+_CENTURY = 100.0
+_IN_A_YEAR = {"hour": 8766.0, "day": 365.25, "week": 365.25 / 7, "month": 12.0, "year": 1.0}
+#: Days since 1900, as spreadsheets count them, from 1954 to 2064.
+_SERIALS = 20_000.0, 60_000.0
+#: The same or days since 1960 or 1970, as SAS and R count them, from 1987 or 1997 on.
+_DAY_NUMBERS = 10_000.0, 60_000.0
+_YEARS_OF_DATES = 1800, 2100
+_OVERRIDE = "where these are times, give a max that allows them in the study's [outcome]"
+
 
 def read_time(faults: TableFaults, schema: CohortSchema) -> FloatArray:
     """Follow-up time in the study's unit; a time of zero stays zero."""
@@ -98,19 +110,6 @@ def _event_coding(schema: CohortSchema, others: int) -> str:
 
 def _shown(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value).replace("'", '"')
-
-
-#: Nobody has lived longer.
-LIFETIME = 123.0
-#: Few have, and no half of any center's patients.
-_CENTURY = 100.0
-_IN_A_YEAR = {"hour": 8766.0, "day": 365.25, "week": 365.25 / 7, "month": 12.0, "year": 1.0}
-#: Days since 1900, as spreadsheets count them, from 1954 to 2064.
-_SERIALS = 20_000.0, 60_000.0
-#: The same or days since 1960 or 1970, as SAS and R count them, from 1987 or 1997 on.
-_DAY_NUMBERS = 10_000.0, 60_000.0
-_YEARS_OF_DATES = 1800, 2100
-_OVERRIDE = "where these are times, give a max that allows them in the study's [outcome]"
 
 
 def check_times(faults: TableFaults, schema: CohortSchema, time: FloatArray) -> None:

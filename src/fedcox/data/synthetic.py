@@ -35,6 +35,8 @@ _WEIBULL_SCALE = 2_600.0  # days, for a woman of 62 in stage I with a marker of 
 _RECRUITMENT = 1_095.0  # days over which patients enter
 _STUDY_END = 1_825.0  # days after the first patient entered
 _LOSS_TO_FOLLOW_UP = 5_000.0  # days, mean
+Split = Literal["uniform", "time", "covariate", "dirichlet"]
+_CLASSES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,11 +185,6 @@ def _check_size(patients: int, columns: int) -> None:
             "These patients cannot be simulated.",
             [f"One patient and one covariate are the least, not {patients} and {columns}."],
         )
-
-
-Split = Literal["uniform", "time", "covariate", "dirichlet"]
-
-_CLASSES = 10
 
 
 def split_cohort(

@@ -11,6 +11,27 @@ SMALL_CELL = 5
 
 _SHOWN_NAMES = 30
 _SHOWN_PLACES = 5
+Value = str | int | float | bool
+# What exports write into a cell without a value: R, SAS, Excel, pandas, SQL.
+MISSING_MARKS = frozenset(
+    {"", ".", "na", "n/a", "nan", "-nan", "nat", "null", "none", "<na>", "#n/a", "#na"}
+)
+_TRUTH = {"true": "1", "false": "0"}
+_PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_ANY_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# Digits in groups of three, with or without decimals behind another mark.
+_THOUSANDS = re.compile(
+    r"[+-]?[1-9][0-9]{0,2}(?P<mark>[,. '’\u00a0\u2009\u202f])[0-9]{3}"
+    r"(?:(?P=mark)[0-9]{3})*(?:(?!(?P=mark))[.,][0-9]+)?"
+)
+# 2019-03-14, 14.03.2019, 3/14/19, 14MAR2019, 14 March 2019 or March 14, 2019; or with a time.
+_DATE = re.compile(
+    r"(?:[0-9]{4}(?P<mark>[-/.])[0-9]{1,2}(?P=mark)[0-9]{1,2}"
+    r"|[0-9]{1,2}(?P<other>[-/.])[0-9]{1,2}(?P=other)(?:[0-9]{4}|[0-9]{2})"
+    r"|[0-9]{1,2}[-/. ]*[^\W\d_]{3,9}[-/., ]*(?:[0-9]{4}|[0-9]{2})"
+    r"|[^\W\d_]{3,9}[-/. ]*[0-9]{1,2}[-/, ]+[0-9]{4})"
+    r"(?:[T ,]+[0-9]{1,2}:[0-9]{2}.*)?"
+)
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -74,31 +95,6 @@ def columns_there(names: Sequence[str]) -> str:
             "the first line must hold the columns' names."
         )
     return f"The columns there are {quoted(name for name in names if name)}."
-
-
-Value = str | int | float | bool
-
-# What exports write into a cell without a value: R, SAS, Excel, pandas, SQL.
-MISSING_MARKS = frozenset(
-    {"", ".", "na", "n/a", "nan", "-nan", "nat", "null", "none", "<na>", "#n/a", "#na"}
-)
-
-_TRUTH = {"true": "1", "false": "0"}
-_PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
-_ANY_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-# Digits in groups of three, with or without decimals behind another mark.
-_THOUSANDS = re.compile(
-    r"[+-]?[1-9][0-9]{0,2}(?P<mark>[,. '’\u00a0\u2009\u202f])[0-9]{3}"
-    r"(?:(?P=mark)[0-9]{3})*(?:(?!(?P=mark))[.,][0-9]+)?"
-)
-# 2019-03-14, 14.03.2019, 3/14/19, 14MAR2019, 14 March 2019 or March 14, 2019; or with a time.
-_DATE = re.compile(
-    r"(?:[0-9]{4}(?P<mark>[-/.])[0-9]{1,2}(?P=mark)[0-9]{1,2}"
-    r"|[0-9]{1,2}(?P<other>[-/.])[0-9]{1,2}(?P=other)(?:[0-9]{4}|[0-9]{2})"
-    r"|[0-9]{1,2}[-/. ]*[^\W\d_]{3,9}[-/., ]*(?:[0-9]{4}|[0-9]{2})"
-    r"|[^\W\d_]{3,9}[-/. ]*[0-9]{1,2}[-/, ]+[0-9]{4})"
-    r"(?:[T ,]+[0-9]{1,2}:[0-9]{2}.*)?"
-)
 
 
 def canonical(value: Value) -> str:

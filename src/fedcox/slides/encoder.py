@@ -38,6 +38,9 @@ SPREAD = (0.229, 0.224, 0.225)
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 Precision: TypeAlias = Literal["float32", "bfloat16"]
+_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+_MEAN = np.float32(255) * np.asarray(MEAN, np.float32)
+_SPREAD = np.float32(255) * np.asarray(SPREAD, np.float32)
 
 
 class AbstractPending(ABC):
@@ -162,9 +165,6 @@ def usual_readers(device: Device) -> int:
     return max(1, (len(cores) or os.cpu_count() or 1) - 1)
 
 
-_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-
-
 class OnnxEncoder(AbstractEncoder):
     """Any exported encoder in an ONNX file, run by onnxruntime; its name is the file's.
 
@@ -207,10 +207,6 @@ class OnnxEncoder(AbstractEncoder):
                 f"The network in {self._file} takes {_times(wanted)}, not {_times(shape)}.",
                 ["Batches are tiles × 3 × height × width; say --batch, or tile anew."],
             )
-
-
-_MEAN = np.float32(255) * np.asarray(MEAN, np.float32)
-_SPREAD = np.float32(255) * np.asarray(SPREAD, np.float32)
 
 
 def _session(path: Path, device: Device) -> onnxruntime.InferenceSession:

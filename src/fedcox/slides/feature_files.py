@@ -23,6 +23,10 @@ from fedcox.files.reading import too_large_fault
 from fedcox.survival.bags import SlideFeatures, TileFeatures
 from fedcox.survival.cohort import FloatArray
 
+#: Half floats end at 65,504.
+LARGEST_FEATURE = 6e4
+SUFFIXES = (".h5", ".hdf5")
+
 
 @dataclass(frozen=True)
 class KnownSlide:
@@ -75,10 +79,6 @@ class AbstractLayout(ABC):
     @abstractmethod
     def open(self, path: Path, known: KnownSlide) -> OpenedBag:
         """The bag; SlideError where it cannot be used."""
-
-
-#: Half floats end at 65,504.
-LARGEST_FEATURE = 6e4
 
 
 def too_large(bad: int, tiles: int) -> str:
@@ -268,9 +268,6 @@ def _unpacked(path: Path) -> int:
         return path.stat().st_size
     with ZipFile(path) as archive:
         return sum(part.file_size for part in archive.infolist())
-
-
-SUFFIXES = (".h5", ".hdf5")
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 
 PAGE, TOP_TILES = "heatmap.html", "top_tiles.csv"
+#: Reads one tile at its corner, in pixels of the finest level: (height, width, 3).
+ReadTile = Callable[[float, float], NDArray[np.uint8]]
+COLUMNS = ("slide", "x", "y", "score")
+_SIDE, _GAP, _FRAME, _MARGIN = 190, 18, 8, 36
 
 
 def picture_file(folder: Path, slide_id: str) -> Path:
@@ -91,13 +95,6 @@ def _ring(x: float, y: float, side: float) -> list[list[float]]:
 def _whole(value: float) -> float:
     """Whole pixels without a decimal point."""
     return int(value) if float(value).is_integer() else round(value, 3)
-
-
-#: Reads one tile at its corner, in pixels of the finest level: (height, width, 3).
-ReadTile = Callable[[float, float], NDArray[np.uint8]]
-
-COLUMNS = ("slide", "x", "y", "score")
-_SIDE, _GAP, _FRAME, _MARGIN = 190, 18, 8, 36
 
 
 def draw_gallery(

@@ -28,6 +28,9 @@ from fedcox.slides.tile_scores import ColourKey, ScoredTiles, ScoreScale
 #: So many slides have their pictures on the page itself; the others are links.
 SHOWN = 24
 _WIDEST = 1500
+_TRAINING, _THESE = "the training cohort", "the slides of this run"
+Each = Callable[[Iterable[OpenedBag]], Iterable[OpenedBag]]
+"""Gives back the bags it is given, and may tell how far it is."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +138,6 @@ def _line(run: HeatmapRun, summary: SlideSummary, *, shown: bool) -> SlideLine:
 
 def _address(run: HeatmapRun, path: Path) -> str:
     return quote(path.relative_to(run.folder).as_posix())
-
-
-_TRAINING, _THESE = "the training cohort", "the slides of this run"
-
-Each = Callable[[Iterable[OpenedBag]], Iterable[OpenedBag]]
-"""Gives back the bags it is given, and may tell how far it is."""
 
 
 @dataclass(frozen=True, eq=False)

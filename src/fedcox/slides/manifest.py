@@ -18,6 +18,11 @@ import numpy as np
 from fedcox.errors import CohortError
 from fedcox.survival.cohort import BoolArray, FloatArray
 
+COLUMNS = ("slide_id", "patient_id", "center", "path")
+_NOT_IN_NAMES = frozenset('/\\:*?"<>|')
+_YES = frozenset({"1", "1.0", "true", "yes"})
+_NO = frozenset({"0", "0.0", "false", "no"})
+
 
 def read_rows(path: str | Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """The rows of a CSV file with at least these columns; CohortError where there are none.
@@ -76,10 +81,6 @@ def _cells(path: Path) -> list[tuple[int, list[str]]]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
-
-
-COLUMNS = ("slide_id", "patient_id", "center", "path")
-_NOT_IN_NAMES = frozenset('/\\:*?"<>|')
 
 
 @dataclass(frozen=True)
@@ -191,10 +192,6 @@ def _names_a_file(name: str) -> bool:
         and name.isprintable()
         and not _NOT_IN_NAMES & set(name)
     )
-
-
-_YES = frozenset({"1", "1.0", "true", "yes"})
-_NO = frozenset({"0", "0.0", "false", "no"})
 
 
 @dataclass(frozen=True)

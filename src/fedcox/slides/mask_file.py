@@ -28,6 +28,10 @@ from fedcox.slides.tissue import Region
 SCHEMA = "fedcox-mask-1"
 #: What a damaged picture raises, by where the damage is; beside pillow's own errors.
 DAMAGED_PICTURE = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error)
+Ring: TypeAlias = list[tuple[int, int]]
+"""Corners (x, y) in pixels of the mask, closed: the last is the first."""
+# East along a pixel's top, south along its right side, west, north.
+_STEPS = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +142,6 @@ def write_outlines(path: Path, tissue: SlideTissue) -> None:
     collection = {"type": "FeatureCollection", "features": features}
     with whole_file(path) as part:
         part.write_text(json.dumps(collection) + "\n", encoding="utf-8")
-
-
-Ring: TypeAlias = list[tuple[int, int]]
-"""Corners (x, y) in pixels of the mask, closed: the last is the first."""
-
-# East along a pixel's top, south along its right side, west, north.
-_STEPS = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
 
 
 def polygons(mask: NDArray[np.bool_]) -> list[list[Ring]]:

@@ -24,6 +24,10 @@ from numpy.typing import NDArray
 from fedcox.errors import InputError
 from fedcox.slides.slide import Slide, open_slide
 
+READY = (-1, "ready")
+#: Readers work on the end of one slide and the beginning of the next.
+_KEPT_OPEN = 2
+
 
 @dataclass(frozen=True)
 class TileMemory:
@@ -83,11 +87,6 @@ def _nameless_file() -> int:
 def _mapped(handle: int, layout: TileMemory) -> NDArray[np.uint8]:
     memory = mmap.mmap(handle, prod(layout.shape))
     return np.frombuffer(memory, np.uint8).reshape(layout.shape)
-
-
-READY = (-1, "ready")
-#: Readers work on the end of one slide and the beginning of the next.
-_KEPT_OPEN = 2
 
 
 class TileSource(NamedTuple):

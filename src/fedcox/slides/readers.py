@@ -36,6 +36,11 @@ from fedcox.slides.reader_process import (
 
 #: Tiles of one errand: some 30 ms of work, so that a batch is spread over the readers.
 _ERRAND_TILES = 32
+#: Errands that a reader has at once, so that it never waits for the next one.
+AHEAD = 3
+_GOODBYE_SECONDS = 5.0
+Reply: TypeAlias = tuple[int, str]
+"""An errand's number, and why it failed, or nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,14 +195,6 @@ class TileReaders:
         filling = self._batch_of.pop(number)
         filling.errands_left -= 1
         return filling
-
-
-#: Errands that a reader has at once, so that it never waits for the next one.
-AHEAD = 3
-_GOODBYE_SECONDS = 5.0
-
-Reply: TypeAlias = tuple[int, str]
-"""An errand's number, and why it failed, or nothing."""
 
 
 class AbstractPool(ABC):

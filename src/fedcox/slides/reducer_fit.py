@@ -1,4 +1,7 @@
-"""Use the reducer that belongs to these slides, or fit it: on one machine, over all centers."""
+"""Use the reducer that belongs to these slides, or fit it: on one machine, over all centers.
+
+The paper's autoencoder stands here beside the exact reduction, to compare with.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,11 @@ from fedcox.survival.descent import AdamDescent
 
 Watch = Callable[[str, int, int], None]
 """What is done, and how many slides of how many; of none where slides do not count."""
+#: Tiles in the paper's sample, its epochs and its learning rate; batches it does not tell.
+SAMPLE = 100_000
+EPOCHS = 3
+LEARNING_RATE = 1e-3
+BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -246,13 +254,6 @@ def _of_patients(listed: SlideManifest, path: Path) -> SlideManifest:
             ],
         )
     return listed.of_patients(names)
-
-
-#: Tiles in the paper's sample, its epochs and its learning rate; batches it does not tell.
-SAMPLE = 100_000
-EPOCHS = 3
-LEARNING_RATE = 1e-3
-BATCH = 256
 
 
 @dataclass(frozen=True, eq=False)

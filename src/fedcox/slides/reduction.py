@@ -35,6 +35,8 @@ from fedcox.survival.cohort import Cohort, FloatArray
 SCHEMA = "fedcox-reducer-1"
 Method: TypeAlias = Literal["pca", "adam"]
 _BLOCK = 4096  # tiles that are reduced at a time
+#: A reducer is shared, and is about the patients it was fitted on.
+FEWEST_PATIENTS = 10
 
 
 @dataclass(frozen=True)
@@ -198,10 +200,6 @@ def _no_reducer(path: str | Path, fault: str) -> WeightsError:
 def settings_digest(settings: Mapping[str, object]) -> str:
     """What a fit depended on, as one short text."""
     return sha256(json.dumps(dict(settings), sort_keys=True).encode()).hexdigest()
-
-
-#: A reducer is shared, and is about the patients it was fitted on.
-FEWEST_PATIENTS = 10
 
 
 @dataclass(frozen=True)

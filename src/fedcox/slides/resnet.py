@@ -30,6 +30,13 @@ _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 _WIDER = 4
 #: What a block adds to what passes it by, without training: features stay near 1.
 _UNTRAINED_SHARE = 0.5
+_NEEDED = (
+    "Needed are the tensors of torchvision's resnet50 (conv1.weight, bn1.weight, "
+    "layer1.0.conv1.weight, …), in a .pth or .safetensors file."
+)
+_NAMED = 3
+#: Under these a training's checkpoint keeps the network's tensors.
+_CHECKPOINT_KEYS = ("state_dict", "model", "teacher", "student")
 
 
 @dataclass(frozen=True)
@@ -164,15 +171,6 @@ def _he_normal(shape: tuple[int, ...], random: np.random.Generator) -> Tensor:
     drawn -= drawn.mean(axis=(1, 2, 3), keepdims=True, dtype=np.float64).astype(np.float32)
     drawn *= np.float32(math.sqrt(2 / math.prod(shape[1:])))
     return torch.from_numpy(drawn)
-
-
-_NEEDED = (
-    "Needed are the tensors of torchvision's resnet50 (conv1.weight, bn1.weight, "
-    "layer1.0.conv1.weight, …), in a .pth or .safetensors file."
-)
-_NAMED = 3
-#: Under these a training's checkpoint keeps the network's tensors.
-_CHECKPOINT_KEYS = ("state_dict", "model", "teacher", "student")
 
 
 @dataclass(frozen=True)

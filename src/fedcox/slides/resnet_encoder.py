@@ -28,6 +28,8 @@ from fedcox.slides.resnet import EPSILON, BottleneckPlan, ResNetWeights, bottlen
 
 #: Subtracted from the 8-bit colours; a float of 16 bits holds the differences exactly.
 _NEAR_MEAN = tuple(round(255 * mean) for mean in MEAN)
+_LANES = 2
+_WARM_UPS = 3
 
 
 @dataclass(frozen=True)
@@ -210,10 +212,6 @@ class CpuResNetEncoder(AbstractResNetEncoder):
 
     def submit(self, tiles: Tiles) -> AbstractPending:
         return Ready(self._network(torch.from_numpy(tiles)).numpy())
-
-
-_LANES = 2
-_WARM_UPS = 3
 
 
 @dataclass(frozen=True)

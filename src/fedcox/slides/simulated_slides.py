@@ -1,7 +1,8 @@
 """A folder of simulated slides with a planted signal: pyramids, slides.csv, patients.csv.
 
-The slides go through the same steps as a scanner's. planted.json beside them says where the
-regions lie that raise the hazard, so that what a model finds can be held against the truth.
+The slides, TIFF pyramids of JPEG tiles, go through the same steps as a scanner's. planted.json
+beside them says where the regions lie that raise the hazard, so that what a model finds can be
+held against the truth.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 SCHEMA = "fedcox-planted-1"
 _PLANTED = "planted.json"
 _STAIN = 5
+_TILE = 256
+_QUALITY = 85
+_ASCII, _SHORT, _LONG, _RATIONAL = 2, 3, 4, 5
+_LETTER = {_ASCII: "s", _SHORT: "H", _LONG: "I", _RATIONAL: "II"}
+_JPEG, _YCBCR, _CENTIMETRE, _REDUCED = 7, 6, 3, 1
+Tags = dict[int, tuple[int, list[int] | bytes]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,15 +180,6 @@ def _region(slide: Mapping[str, Any]) -> Region:
     for x, y in slide["planted"]:
         pixels[round(y / block), round(x / block)] = True
     return Region(pixels, block)
-
-
-_TILE = 256
-_QUALITY = 85
-_ASCII, _SHORT, _LONG, _RATIONAL = 2, 3, 4, 5
-_LETTER = {_ASCII: "s", _SHORT: "H", _LONG: "I", _RATIONAL: "II"}
-_JPEG, _YCBCR, _CENTIMETRE, _REDUCED = 7, 6, 3, 1
-
-Tags = dict[int, tuple[int, list[int] | bytes]]
 
 
 def write_pyramid(

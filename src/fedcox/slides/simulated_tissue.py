@@ -1,4 +1,4 @@
-"""What a simulated slide looks like: glass, tissue, and regions that carry the risk.
+"""What is simulated: patients with slides, and pictures of tissue with regions of risk.
 
 Nothing here is anybody's tissue. Ordinary tissue is pink with few nuclei; planted regions are
 bluish with many dark ones.
@@ -30,6 +30,12 @@ _NUCLEI = {"ordinary": 0.10, "planted": 0.45}
 _COLOURS = np.array(
     [[243, 242, 244], [226, 168, 198], [120, 78, 150], [196, 148, 200], [72, 40, 112]], np.int16
 )
+
+MOST_PLANTED = 0.6
+_CENSORED = 0.4
+_MEAN_DAYS = 700.0
+_TWO_SLIDES = 1 / 6
+_NEXT_CENTER = 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +114,6 @@ def _planted_blocks(
     blocks = np.zeros(field.size, bool)
     blocks[np.argsort(-field, axis=None, kind="stable")[:wanted]] = True
     return blocks.reshape(field.shape)
-
-
-MOST_PLANTED = 0.6
-_CENSORED = 0.4
-_MEAN_DAYS = 700.0
-_TWO_SLIDES = 1 / 6
-_NEXT_CENTER = 0.6
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,14 @@ _COARSEST_MPP = 20.0
 _FINEST_MPP = 0.01
 # Pixels of the source that are held at once along one side.
 _BLOCK = 2048
+# Tags of TIFF directories, and the numbers that types of entries stand for.
+_TILE_WIDTH, _TILE_LENGTH = 322, 323
+_STRIPS, _STRIP_BYTES, _TILES, _TILE_BYTES, _MORE_DIRECTORIES = 273, 279, 324, 325, 330
+_WANTED = {
+    *(_TILE_WIDTH, _TILE_LENGTH),
+    *(_STRIPS, _STRIP_BYTES, _TILES, _TILE_BYTES, _MORE_DIRECTORIES),
+}
+_LETTER = {3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,15 +261,6 @@ def tells_mpp(path: Path) -> bool:
     """Whether the file itself tells a resolution that can be one; SlideError as above."""
     with open_slide(path, assume_mpp=float("nan")) as slide:
         return not np.isnan(slide.mpp)
-
-
-_TILE_WIDTH, _TILE_LENGTH = 322, 323
-_STRIPS, _STRIP_BYTES, _TILES, _TILE_BYTES, _MORE_DIRECTORIES = 273, 279, 324, 325, 330
-_WANTED = {
-    *(_TILE_WIDTH, _TILE_LENGTH),
-    *(_STRIPS, _STRIP_BYTES, _TILES, _TILE_BYTES, _MORE_DIRECTORIES),
-}
-_LETTER = {3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
 
 
 class _PastEndError(Exception):

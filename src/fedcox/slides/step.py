@@ -24,6 +24,9 @@ from fedcox.files.writing import write_csv
 
 Settings: TypeAlias = Mapping[str, str | int | float | None]
 """What a slide's file depends on; written into it as JSON, and compared."""
+FAILURE_COLUMNS = ("slide_id", "step", "reason")
+_PATIENCE = 10.0
+REDUCED = "reduced"
 
 
 class SlideRow(Protocol):
@@ -273,10 +276,6 @@ def slide_file(slide: SlideRow) -> Path:
     return slide.path
 
 
-FAILURE_COLUMNS = ("slide_id", "step", "reason")
-_PATIENCE = 10.0
-
-
 def reason_of(error: SlideError) -> str:
     """One line for failures.csv."""
     return " ".join([error.subject, *error.faults])
@@ -331,9 +330,6 @@ def read_failures(work: Path) -> list[tuple[str, str, str]]:
     except FileNotFoundError:
         return []
     return [(row["slide_id"], row["step"], row["reason"]) for row in rows]
-
-
-REDUCED = "reduced"
 
 
 def mask_path(slide_id: str, work: Path) -> Path:

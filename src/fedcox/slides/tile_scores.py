@@ -19,6 +19,23 @@ from fedcox.survival.cohort import BoolArray, FloatArray
 _TAIL = 0.01
 #: How far a mean in this precision may lie from the exact one, in parts of the largest score.
 _ROUNDING = {"float64": 1e-10, "float32": 1e-4}
+Colours = NDArray[np.uint8]
+#: From the lower limit to the upper one in equal steps. Blue and red stay apart for people who
+#: do not see red or green, and the middle is darker than glass.
+_STOPS = np.array(
+    [
+        (30, 60, 150),
+        (58, 104, 182),
+        (137, 176, 214),
+        (236, 229, 207),
+        (240, 170, 110),
+        (212, 88, 54),
+        (165, 22, 36),
+    ],
+    dtype=np.float64,
+)
+#: A tile's score is on the scale of the linear predictor, which each link reads its own way.
+SCORE_NAMES = {"log": "log hazard", "cloglog": "log hazard", "logit": "log hazard odds"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,27 +117,6 @@ def check_mean(
             f"{slide_id}: the mean of the tile scores is not the slide's score.",
             ["The features or the network changed in between; run the command again."],
         )
-
-
-Colours = NDArray[np.uint8]
-
-#: From the lower limit to the upper one in equal steps. Blue and red stay apart for people who
-#: do not see red or green, and the middle is darker than glass.
-_STOPS = np.array(
-    [
-        (30, 60, 150),
-        (58, 104, 182),
-        (137, 176, 214),
-        (236, 229, 207),
-        (240, 170, 110),
-        (212, 88, 54),
-        (165, 22, 36),
-    ],
-    dtype=np.float64,
-)
-
-#: A tile's score is on the scale of the linear predictor, which each link reads its own way.
-SCORE_NAMES = {"log": "log hazard", "cloglog": "log hazard", "logit": "log hazard odds"}
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,12 @@ from fedcox.slides.tissue import (
     without_specks_and_holes,
 )
 
+# A share that equals the limit up to rounding is enough.
+_ROUNDING = 1e-9
+# A level that is a little coarser than asked for is what a scanner calls the same: 0.5 may be
+# 0.5021 in its file.
+_COARSER = 1.05
+
 
 @dataclass(frozen=True)
 class Segmentation(AbstractStep):
@@ -130,10 +136,6 @@ def _write_picture(path: Path, picture: Pixels) -> None:
         Image.fromarray(picture).save(part, "PNG")
 
 
-# A share that equals the limit up to rounding is enough.
-_ROUNDING = 1e-9
-
-
 def tile_grid(
     size: tuple[int, int], mpp: float, tile_um: float, tissue: Region, min_tissue: float
 ) -> NDArray[np.int32]:
@@ -162,11 +164,6 @@ def draw_tiles(
     words = np.frombuffer(sha256(slide_id.encode()).digest(), np.uint32)
     rng = np.random.default_rng([seed, *words.tolist()])
     return coords[np.sort(rng.choice(len(coords), most, replace=False))]
-
-
-# A level that is a little coarser than asked for is what a scanner calls the same: 0.5 may be
-# 0.5021 in its file.
-_COARSER = 1.05
 
 
 @dataclass(frozen=True)

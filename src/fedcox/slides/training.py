@@ -36,6 +36,8 @@ from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.link import LinkName
 
+FILES = (NETWORK, "training.json", "ledger.jsonl")
+
 
 @dataclass(frozen=True)
 class SlideNetworkChoice:
@@ -216,9 +218,6 @@ def training_lines(training: SlideTraining, folder: Path) -> Iterator[str]:
             f"C-index on the held-out patients: {index:.3f} (true times, mean of slides). They "
             "also chose the epoch that is kept, so new patients may be ranked less well."
         )
-
-
-FILES = (NETWORK, "training.json", "ledger.jsonl")
 
 
 def check_model_folder(folder: str | Path, *, overwrite: bool) -> None:

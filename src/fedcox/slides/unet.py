@@ -1,4 +1,4 @@
-"""A small U-Net that tells tissue from the rest (Ronneberger et al. 2015), and its file.
+"""A small U-Net that tells tissue from the rest (Ronneberger et al. 2015), and its training.
 
 It has no normalisation, so that what it says of a pixel depends on that pixel's surroundings
 alone: a slide in overlapping windows gives what the whole slide would.
@@ -27,6 +27,7 @@ from fedcox.slides.tissue import AbstractTissueFinder, Mask
 
 SCHEMA = "fedcox-unet-1"
 _WINDOW = 512
+_BATCH = 4
 
 
 class UNet(nn.Module):
@@ -162,9 +163,6 @@ def read_unet(path: str | Path) -> UNetTissue:
         ) from error
     digest = sha256(file.read_bytes()).hexdigest()
     return UNetTissue(network.eval(), float(about["mpp"]), digest)
-
-
-_BATCH = 4
 
 
 def train_unet(

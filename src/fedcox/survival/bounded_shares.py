@@ -24,6 +24,15 @@ from fedcox.survival.time_at_risk import TimeAtRisk
 _SLACK = 1e-12
 #: Where squares are smaller than this they may have lost their digits.
 _SMALLEST = 1e-200
+#: What the rules leave out is counted in this part of the reach, up to so many expected events.
+LEFT_OUT, MOST_LEFT_OUT = 0.15, 4.0
+#: How much what is across pieces and columns counts beside the rest of the information, and of
+#: how many expected events of one patient there is information at most.
+ACROSS, MOST_EXPECTED = 0.13, 6.0
+#: Beyond this no exponential is taken; a hazard so large ends the watch at once.
+_HIGHEST = 100.0
+#: Who is nearer to the end of the watch than this is looked at piece by piece.
+_NEAR_END = 1e-9
 
 
 def shortened(rows: FloatArray, bound: float) -> FloatArray:
@@ -57,17 +66,6 @@ def _cut_at(rows: FloatArray, bound: float) -> FloatArray:
 def on_grid(rows: FloatArray, resolution: float) -> FloatArray:
     """Numbers rounded to multiples of `resolution`, a power of two: sums of them are exact."""
     return np.asarray(np.rint(rows / resolution) * resolution)
-
-
-#: What the rules leave out is counted in this part of the reach, up to so many expected events.
-LEFT_OUT, MOST_LEFT_OUT = 0.15, 4.0
-#: How much what is across pieces and columns counts beside the rest of the information, and of
-#: how many expected events of one patient there is information at most.
-ACROSS, MOST_EXPECTED = 0.13, 6.0
-#: Beyond this no exponential is taken; a hazard so large ends the watch at once.
-_HIGHEST = 100.0
-#: Who is nearer to the end of the watch than this is looked at piece by piece.
-_NEAR_END = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,18 @@ _PATIENTS = 4096
 _COVARIATES = 76_800  # of a slab
 _TILE = 512  # patients scaled and turned at a time
 _COSTS = 2**18  # numbers that a block is worth, to share blocks out
+#: Half the range of α that 1, 2, 3, … points speak for: measured where the hazard bends most,
+#: for f'' of the logit link. Others are compared with it by their `smoothness`.
+_REACH = np.array(
+    (
+        *(0.0, 0.0, 0.0, 0.002, 0.010, 0.028, 0.060, 0.106, 0.165, 0.237, 0.317, 0.405),
+        *(0.50, 0.60, 0.70, 0.81, 0.92, 1.03, 1.15, 1.26, 1.38, 1.50, 1.61, 1.74),
+    )
+)
+#: Points need a weight a row, so they pay only where they are clearly fewer than intervals.
+_WORTHWHILE = 0.8
+_FEWEST = 5  # intervals
+_TINY = 1e-300  # stands for zero in a denominator
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,20 +319,6 @@ def _cut(order: RiskOrder, slab: FloatArray, first: int) -> Iterator[CellBlock]:
         columns = slab[:, start - first : stop - first]
         yield CellBlock(columns, cells, passed=depth - partial.size)
         start = stop
-
-
-#: Half the range of α that 1, 2, 3, … points speak for: measured where the hazard bends most,
-#: for f'' of the logit link. Others are compared with it by their `smoothness`.
-_REACH = np.array(
-    (
-        *(0.0, 0.0, 0.0, 0.002, 0.010, 0.028, 0.060, 0.106, 0.165, 0.237, 0.317, 0.405),
-        *(0.50, 0.60, 0.70, 0.81, 0.92, 1.03, 1.15, 1.26, 1.38, 1.50, 1.61, 1.74),
-    )
-)
-#: Points need a weight a row, so they pay only where they are clearly fewer than intervals.
-_WORTHWHILE = 0.8
-_FEWEST = 5  # intervals
-_TINY = 1e-300  # stands for zero in a denominator
 
 
 @dataclass(frozen=True, eq=False)

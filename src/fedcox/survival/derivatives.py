@@ -17,6 +17,10 @@ from fedcox.survival.threads import in_order, parts
 
 #: A predictor counts as no more, see `risk_of`.
 HIGHEST = 650.0
+#: Numbers weighted at a time: measured.
+_BLOCK = 2**18
+#: Up to so many columns a product of two matrices is quicker than half of a square; measured.
+_FEW_COLUMNS = 20
 
 
 class Detail(Enum):
@@ -100,12 +104,6 @@ def beyond_numbers(intervals: int, columns: int, detail: Detail) -> Derivatives:
 def risk_of(predictor: FloatArray) -> FloatArray:
     """exp(β·x), kept finite: far beyond any optimum, and zero times infinity is no number."""
     return np.asarray(np.exp(np.minimum(predictor, HIGHEST)))
-
-
-#: Numbers weighted at a time: measured.
-_BLOCK = 2**18
-#: Up to so many columns a product of two matrices is quicker than half of a square; measured.
-_FEW_COLUMNS = 20
 
 
 def weighted_square(covariates: FloatArray, weight: FloatArray) -> FloatArray:

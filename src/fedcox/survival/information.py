@@ -12,6 +12,14 @@ from fedcox.survival.derivatives import Curvature, weighted_square
 
 #: Added to a complement that is singular to rounding, relative to its largest diagonal.
 _JITTER = 1e-13
+#: A column is aliased when this little of its variance is left over by the columns before it.
+#: R's coxph draws the line at 1.8e-12; summed moments carry about fifteen digits.
+_LEFT_OVER = 1e-11
+#: The part of the information without effects that a direction with an optimum keeps at least:
+#: one event where ten thousand were to be expected.
+_KEPT = 1e-4
+#: Keeps nearly aliased columns apart by more than rounding.
+_APART = 1e-12
 
 
 def schur_complement(curvature: Curvature) -> FloatArray:
@@ -81,11 +89,6 @@ class Factored:
         return solve_alpha(self.curvature, alpha - cross @ of_beta), of_beta
 
 
-#: A column is aliased when this little of its variance is left over by the columns before it.
-#: R's coxph draws the line at 1.8e-12; summed moments carry about fifteen digits.
-_LEFT_OVER = 1e-11
-
-
 def constant_columns(scatter: FloatArray, mean: FloatArray, patients: int) -> BoolArray:
     """Columns that do not vary, beyond the rounding of their own mean."""
     spread = np.sqrt(np.maximum(np.diag(scatter), 0.0) / max(patients, 1))
@@ -111,13 +114,6 @@ def aliased_columns(scatter: FloatArray, usable: BoolArray) -> BoolArray:
         row = left[j, j + 1 :]
         left[j + 1 :, j + 1 :] -= np.outer(row, row / left[j, j])
     return aliased
-
-
-#: The part of the information without effects that a direction with an optimum keeps at least:
-#: one event where ten thousand were to be expected.
-_KEPT = 1e-4
-#: Keeps nearly aliased columns apart by more than rounding.
-_APART = 1e-12
 
 
 def separated_columns(information: FloatArray, without_effects: FloatArray) -> BoolArray:

@@ -17,6 +17,8 @@ from fedcox.survival.link import AbstractLink
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import AnyGrid, CensoredInterval
 
+_NEVER = -1
+
 
 @dataclass(frozen=True, eq=False)
 class PersonPeriods:
@@ -50,9 +52,6 @@ def stack(cohort: Cohort, grid: AnyGrid, reading: CensoredInterval) -> PersonPer
     whole = event & grid.grouped  # of a piece, the time lived through
     weight = np.where(leaving & ~whole, risk.part[patient], 1.0)
     return PersonPeriods(patient, interval, event, weight)
-
-
-_NEVER = -1
 
 
 @dataclass(frozen=True, eq=False)

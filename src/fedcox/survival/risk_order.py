@@ -21,6 +21,8 @@ from fedcox.survival.threads import in_order, parts
 from fedcox.survival.time_at_risk import TimeAtRisk
 
 _BLOCK = 512  # rows scaled at a time: they stay in the cache between subtraction and division
+#: How many patients a group has on average to be worth its calls; measured, with a margin.
+_MANY = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,10 +211,6 @@ def _drawn(cells: Cells, rows: IntArray, patients: int) -> Cells:
     drawn = interval[rows]
     patient = np.flatnonzero(drawn >= 0)
     return Cells(patient, drawn[patient], (cells.shape[0], rows.size))
-
-
-#: How many patients a group has on average to be worth its calls; measured, with a margin.
-_MANY = 64
 
 
 @dataclass(frozen=True, eq=False)

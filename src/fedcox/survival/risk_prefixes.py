@@ -35,6 +35,11 @@ _NEGLIGIBLE = 1e-17
 
 #: A block v (intervals, patients) → Σ cost, slope and curvature cell by cell.
 CellFunction = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
+#: How many patients may be summed over one by one in every interval.
+_EXTREME = 64
+#: Digits of the T×P block that a power series must give: nine to find the optimum with, which
+#: costs no round, and thirteen where standard errors come from it.
+_CROSS_TOLERANCE = {Detail.HESSIAN: 1e-9, Detail.INFORMATION: 1e-13}
 
 
 @dataclass(eq=False)
@@ -218,13 +223,6 @@ def add_patients(
         sums.curvature_of_interval[:depth] += curvature[:, 0]
         if sums.cross is not None:
             sums.cross[:depth] += curvature * order.covariates[row]
-
-
-#: How many patients may be summed over one by one in every interval.
-_EXTREME = 64
-#: Digits of the T×P block that a power series must give: nine to find the optimum with, which
-#: costs no round, and thirteen where standard errors come from it.
-_CROSS_TOLERANCE = {Detail.HESSIAN: 1e-9, Detail.INFORMATION: 1e-13}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""One scale for all centers: the joint mean and spread, which also fill what is missing."""
+"""One scale for all centers: joint mean and spread, which fill what is missing; and β·x."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from fedcox.survival.cohort import FloatArray, IntArray
 
 #: Numbers scaled at a time: they stay in the cache between subtraction and product.
 _CHUNK = 16_384
+#: Numbers worked on at a time, so that they stay in the cache, and fewest patients.
+_BLOCK, _FEWEST = 2**17, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +78,6 @@ class Scaling:
     def covariance(self, scaled: FloatArray) -> FloatArray:
         """Covariance of the coefficients per unit of the covariates as given."""
         return np.asarray(scaled / np.outer(self.spread, self.spread))
-
-
-#: Numbers worked on at a time, so that they stay in the cache, and fewest patients.
-_BLOCK, _FEWEST = 2**17, 256
 
 
 def linear_predictor(

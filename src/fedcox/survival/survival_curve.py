@@ -19,6 +19,8 @@ from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.link import AbstractLink
 
 _ROUNDING = 1e-9
+#: A log risk as high as this is certain death at the first chance of it.
+_HIGHEST = 600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +61,6 @@ def steps_reached(x: FloatArray, at: FloatArray) -> IntArray:
     Three intervals of 0.1 end at 0.30000000000000004; a reader who asks at 0.3 means that end.
     """
     return np.searchsorted(x, at + _ROUNDING * np.abs(at), side="right")
-
-
-#: A log risk as high as this is certain death at the first chance of it.
-_HIGHEST = 600.0
 
 
 @dataclass(frozen=True, eq=False)

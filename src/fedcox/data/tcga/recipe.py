@@ -20,6 +20,12 @@ from fedcox.errors import InputError
 
 #: An indicator that fewer patients have is dropped: the paper's "95 % missing".
 SMALLEST_SHARE = 0.05
+#: The region of sites that the federation leaves out.
+OTHER = "Other"
+#: Of a site that the table of regions does not have.
+UNKNOWN = "unknown"
+_CODE, _REGION = "TSS Code", "Region"
+_SITE = slice(5, 7)  # TCGA-A7-A13F
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +77,6 @@ def with_tumor_stage(fields: pd.DataFrame) -> pd.DataFrame:
         return fields
     stage = fields["ajcc_pathologic_stage"].str.lower().fillna(NOT_REPORTED)
     return fields.assign(tumor_stage=stage)
-
-
-#: The region of sites that the federation leaves out.
-OTHER = "Other"
-#: Of a site that the table of regions does not have.
-UNKNOWN = "unknown"
-
-_CODE, _REGION = "TSS Code", "Region"
-_SITE = slice(5, 7)  # TCGA-A7-A13F
 
 
 def source_sites(patients: pd.Index) -> pd.Series:

@@ -25,6 +25,9 @@ from fedcox.errors import InputError
 from fedcox.survival.cohort import Cohort
 
 FilePath = str | os.PathLike[str]
+_CODE = "morphology"
+# 8140/3, once it has been taken for March of the year 8140.
+_DATE = r"[A-Z][a-z]{2}-\d{2,4}|\d{1,2}-[A-Z][a-z]{2}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,11 +228,6 @@ def _compared(layout: Layout, names: set[str]) -> str:
 
 def _known() -> str:
     return listed([layout.name for layout in LAYOUTS], joint="or")
-
-
-_CODE = "morphology"
-# 8140/3, once it has been taken for March of the year 8140.
-_DATE = r"[A-Z][a-z]{2}-\d{2,4}|\d{1,2}-[A-Z][a-z]{2}"
 
 
 def without_dates(clinical: Clinical) -> Clinical:
