@@ -7,8 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from fedcox.data.center_split import split_by_value
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import simulate_paper_cohort, split_by_value
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.evaluation.scheme import AbstractScheme, Recipe, Trained

@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from fedcox.slides.bag_file import read_bag, write_bag
 from fedcox.slides.bag_reader import open_bag
+from fedcox.slides.feature_files import OpenedBag
 from fedcox.slides.model import SlideModel
-from fedcox.slides.opened_bag import OpenedBag
 from tests.cli.conftest import Run
 from tests.feature_folder import FeatureFolder, feature_folder
 

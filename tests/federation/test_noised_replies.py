@@ -22,6 +22,7 @@ from fedcox.errors import BudgetError, RefusedError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries.bounded_sums import NoisedMoments
+from fedcox.files.writing import append_to_disk
 from fedcox.privacy.accountant import epsilon_of
 from fedcox.privacy.budget import Budget
 from fedcox.privacy.noise import GaussianRelease
@@ -251,17 +252,16 @@ def test_half_a_line_in_the_budget_is_no_payment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The power goes while the payment is being written, at every length of it."""
-    real = budget_module._write
+    real = append_to_disk
 
-    def half(path: Path, text: str, mode: str) -> None:
-        real(path, text[:length] if mode == "a" else text, mode)
-        if mode == "a":
-            raise PowerCut
+    def half(path: Path, content: bytes) -> None:
+        real(path, content[:length])
+        raise PowerCut
 
     for length in range(0, 260, 20):
         folder = tmp_path / str(length)
         with monkeypatch.context() as patch:
-            patch.setattr(budget_module, "_write", half)
+            patch.setattr(budget_module, "append_to_disk", half)
             with restarted(folder) as noise, pytest.raises(PowerCut):
                 reply(noise, question(0))
         with restarted(folder) as noise:

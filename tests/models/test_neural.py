@@ -23,7 +23,8 @@ from fedcox.models.neural import NetworkSum, NeuralModel
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.link import LinkName
-from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
+from fedcox.survival.time_grid import CensoredInterval
 from tests.models.network_examples import (
     ARCHITECTURES,
     COLUMNS,

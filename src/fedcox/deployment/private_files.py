@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedcox.errors import DeploymentError
+from fedcox.files.locks import locked
 from fedcox.files.writing import whole_folder, write_atomically
 
 _LARGEST = 1 << 20
-#: Seconds between two looks at whether a lock is free.
-_GLANCE = 0.2
 
 
 @contextmanager
@@ -31,21 +28,10 @@ def new_private_folder(folder: Path) -> Iterator[Path]:
 @contextmanager
 def lock(path: Path, refusal: DeploymentError, *, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock of a file or folder; refused where another process has it for so long."""
-    flags = os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT
-    handle = os.open(path, flags, 0o600)
-    end = time.monotonic() + patience
-    try:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= end:
-                    raise refusal from None
-                time.sleep(_GLANCE)
+    with locked(path, patience=patience) as ours:
+        if not ours:
+            raise refusal
         yield
-    finally:
-        os.close(handle)
 
 
 def write_private_json(file: Path, content: Mapping[str, Any]) -> None:

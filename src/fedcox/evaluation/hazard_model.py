@@ -22,9 +22,8 @@ from fedcox.solvers.solver import Problem
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import BoolArray, FloatArray
-from fedcox.survival.link import AbstractLink
+from fedcox.survival.link import AbstractLink, WeightedEvents
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.weighted_events import WeightedEvents
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 
 from fedcox.engines.in_process import InProcess
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS, AbstractLink, LinkName
+from fedcox.survival.scaling import linear_predictor
 from fedcox.survival.time_grid import CensoredInterval
 
 Ties = Literal["breslow", "efron"]

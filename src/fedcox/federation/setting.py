@@ -13,11 +13,12 @@ from fedcox.federation.query import Agreed
 from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray
 from fedcox.survival.link import AbstractLink
+from fedcox.survival.person_periods import SingleCells, single_cells
 from fedcox.survival.preparation import PreparedPatients, prepare_placed
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.single_cells import SingleCells, single_cells
 from fedcox.survival.spline_baseline import SplinePatients
-from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from fedcox.models.network_choices import SlideWeight
 from fedcox.models.placed_samples import PlacedSamples
 from fedcox.models.slide_tensors import AbstractSlides, slide_tensors
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
-from fedcox.survival.time_grid import TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
 
 
 @dataclass(frozen=True, eq=False)

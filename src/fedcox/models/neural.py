@@ -37,7 +37,7 @@ from fedcox.models.placed_samples import PlacedSamples
 from fedcox.models.recorded_step import RecordedSteps, recorded_steps
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.link import LinkName
-from fedcox.survival.time_grid import TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
 
 __all__ = ["NetworkSum", "NeuralModel"]
 

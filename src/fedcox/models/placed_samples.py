@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedcox.survival.cohort import FloatArray, IntArray
-from fedcox.survival.time_grid import TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.data.center_split import split_uniformly
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import simulate_paper_cohort, split_uniformly
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.seeds import derived_generator
 from fedcox.evaluation.versions import library_versions

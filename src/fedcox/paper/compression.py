@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.data.center_split import split_uniformly
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import simulate_paper_cohort, split_uniformly
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.comparison import Claim
 from fedcox.evaluation.seeds import derived_generator, derived_seed
@@ -31,8 +30,8 @@ from fedcox.study.fit import start
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
+from fedcox.survival.scaling import linear_predictor
 
 #: Hears how many of how many simulated studies are done, and which comes next.
 Progress = Callable[[int, int, str], None]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedcox.paper.slide_study import HeldOutSlide, SlideStudy
-from fedcox.slides.heatmap.files import PAGE
-from fedcox.slides.heatmap.page import HeatmapRun, write_heatmap_page
-from fedcox.slides.heatmap.step import HeatmapOptions, HeatmapStep
-from fedcox.slides.heatmap.top_tiles import write_top_tiles
+from fedcox.slides.feature_files import KnownSlide
+from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep
+from fedcox.slides.heatmap_files import PAGE, write_top_tiles
+from fedcox.slides.heatmap_page import HeatmapRun, write_heatmap_page
 from fedcox.slides.manifest import ManifestRow
-from fedcox.slides.opened_bag import KnownSlide
 from fedcox.slides.step import run_step
-from fedcox.slides.tile_scores import ScoredTiles
+from fedcox.slides.tile_scores import ColourKey, ScoredTiles
 
 
 def draw_examples(study: SlideStudy, folder: Path, *, command: str) -> None:
@@ -29,11 +28,8 @@ def draw_examples(study: SlideStudy, folder: Path, *, command: str) -> None:
     step = HeatmapStep(
         score=score,
         digest=lambda slide_id: _digest(by_name[slide_id]),
-        scale=first.scale,
-        scale_words="the training folds",
-        link=first.link,
+        key=ColourKey(first.scale, first.link, "the training folds", study.simulated),
         model="",
-        simulated=study.simulated,
         options=options,
     )
     rows = [ManifestRow(name, "", "", slide.path) for name, slide in by_name.items()]
@@ -43,10 +39,7 @@ def draw_examples(study: SlideStudy, folder: Path, *, command: str) -> None:
         folder=folder,
         slides=drawn,
         failed=[*outcome.failed.items()],
-        scale=first.scale,
-        scale_words=step.scale_words,
-        link=first.link,
-        simulated=study.simulated,
+        key=step.key,
         model=f"trained without fold {first.fold}, not kept",
         command=command,
     )

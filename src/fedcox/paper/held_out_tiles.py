@@ -9,9 +9,9 @@ import numpy as np
 from fedcox.paper.slide_experiment import JudgedFold
 from fedcox.paper.slide_pipeline import EmbeddedSlides
 from fedcox.paper.slide_study import HeldOutSlide, TileRanking, planted_auc
-from fedcox.slides.opened_bag import OpenedBag
-from fedcox.slides.region import Region
+from fedcox.slides.feature_files import OpenedBag
 from fedcox.slides.tile_scores import ScoredTiles
+from fedcox.slides.tissue import Region
 from fedcox.survival.cohort import BoolArray
 
 #: Held-out slides that are drawn.

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.data.center_split import split_uniformly
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import simulate_paper_cohort, split_uniformly
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
 from fedcox.evaluation.comparison import Claim
@@ -35,7 +34,7 @@ from fedcox.study.fitted import FittedStudy
 from fedcox.study.study import Study
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
+from fedcox.survival.scaling import linear_predictor
 
 #: Hears how many of how many simulated studies are done, and which comes next.
 Progress = Callable[[int, int, str], None]

@@ -27,8 +27,13 @@ from fedcox.models.architecture import TileScorer
 from fedcox.paper.slide_minibatch import SlideMinibatch, TileRisk
 from fedcox.paper.slide_study import DISCRETE, MINI
 from fedcox.slides.feature_files import LARGEST_FEATURE
-from fedcox.slides.reduction import Reducer, ReducerFacts, reducer_from_moments
-from fedcox.slides.tile_reduction import Reduction, check_numbers
+from fedcox.slides.reduction import (
+    Reducer,
+    ReducerFacts,
+    Reduction,
+    check_numbers,
+    reducer_from_moments,
+)
 from fedcox.slides.tile_scores import ScoreScale
 from fedcox.solvers.network_adam import NetworkAdam
 from fedcox.study.network_plan import NetworkPlan

@@ -13,11 +13,9 @@ from time import perf_counter
 from fedcox.errors import SlideError
 from fedcox.paper.slide_embedding import EncoderChoice, embed_everywhere
 from fedcox.slides.cohorts import SlideCohorts, slide_cohorts
-from fedcox.slides.manifest import SlideManifest
-from fedcox.slides.patient_table import OutcomeColumns, PatientTable
-from fedcox.slides.segmentation import Segmentation
+from fedcox.slides.manifest import OutcomeColumns, PatientTable, SlideManifest
 from fedcox.slides.step import StepOutcome, StepProgress, run_step
-from fedcox.slides.tiling import Tiling
+from fedcox.slides.tiling import Segmentation, Tiling
 
 #: Hears the name of the step and where it stands.
 Watch = Callable[[str, StepProgress], None]

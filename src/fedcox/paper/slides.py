@@ -26,10 +26,10 @@ from fedcox.paper.slide_experiment import SlidePatients, SlideRecipe, judged_fol
 from fedcox.paper.slide_pipeline import EmbeddedSlides, SlideSource, embedded_slides
 from fedcox.paper.slide_study import HeldOutSlide, SlideStudy, TileRanking
 from fedcox.slides.encoder import Device
-from fedcox.slides.region import Region
 from fedcox.slides.simulated_slides import SimulatedSlides, read_simulated, simulate_slides
 from fedcox.slides.step import StepProgress
 from fedcox.slides.tiling import Tiling
+from fedcox.slides.tissue import Region
 from fedcox.survival.bags import Bags
 
 #: Hears how many of how many things are done, and what is being done.

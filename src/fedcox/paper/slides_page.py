@@ -20,7 +20,7 @@ from fedcox.paper.slide_study import (
 from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import DASH, count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
-from fedcox.slides.heatmap.files import PAGE, gallery_file, picture_file
+from fedcox.slides.heatmap_files import PAGE, gallery_file, picture_file
 
 _WIDEST = 1600
 

@@ -20,14 +20,20 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from fedcox.errors import BudgetError, PolicyError
-from fedcox.files.writing import OWNERS_FILE, owners_folder, sync_folder
+from fedcox.files.locks import take_lock
+from fedcox.files.writing import (
+    append_to_disk,
+    open_folder,
+    owners_folder,
+    replace_file,
+)
 
 _BEGIN = "0" * 64
 _VERSION = 2
@@ -200,17 +206,15 @@ class Budget:
     def _append(self, line: _Line) -> None:
         text = line.text()
         try:
-            _write(self.path, text, "a")
+            append_to_disk(self.path, text.encode())
             # A crash between the two leaves a line beyond the head: `_lines` takes it as spent.
             self._write_head(_hash(text))
         except OSError as error:
             raise self._unwritable(error) from error
 
     def _write_head(self, last: str) -> None:
-        fresh = self._head.with_name(self._head.name + ".new")
-        _write(fresh, last + "\n", "w")
-        fresh.replace(self._head)
-        sync_folder(self.path.parent)
+        with open_folder(self.path.parent) as folder:
+            replace_file(folder, self._head.name, f"{last}\n".encode())
 
     def _lines(self) -> list[_Line]:
         """Every line, or a refusal where one is missing, broken or not as it was written."""
@@ -276,27 +280,13 @@ class Budget:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """One process at a time: two studies must not both find the last epsilon unspent."""
-        import fcntl  # where there is none, there is no budget
-
-        try:
-            owners_folder(self.path.parent)
-            folder = os.open(self.path.parent, os.O_RDONLY)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        with ExitStack() as stack:
+            try:
+                folder = stack.enter_context(open_folder(owners_folder(self.path.parent)))
+                take_lock(folder, patience=math.inf)
+            except OSError as error:
+                raise self._unwritable(error) from error
             yield
-        finally:
-            os.close(folder)
-
-
-def _write(path: Path, text: str, mode: str) -> None:
-    """Write for the owner only, and wait until it is on the disk."""
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if mode == "a" else os.O_TRUNC)
-    with os.fdopen(os.open(path, flags, OWNERS_FILE), mode, encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _spent(lines: list[_Line]) -> Spent:

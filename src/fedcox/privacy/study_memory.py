@@ -27,13 +27,13 @@ from weakref import finalize
 import numpy as np
 
 from fedcox.errors import BusyError, ChangedError, RefusedError
-from fedcox.files.writing import sync_folder
+from fedcox.files.locks import take_lock
+from fedcox.files.writing import open_folder, replace_file, sync_folder
 from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.cohort import Cohort, FloatArray
 
 _VERSION = 2
 _FILE = "study.json"
-_FRESH = "study.json.new"
 #: A file of this program is far smaller; what is larger is not read.
 _LARGEST = 1 << 30
 
@@ -229,18 +229,18 @@ class StudyMemory:
             self.keep(cohort=fingerprint, mark=secrets.token_hex(16))
 
     def _reserve_folder(self) -> None:
-        import fcntl  # where there is none, there is no memory
-
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = take_lock(self._handle)
         except OSError as error:
+            raise self._unusable(error) from error
+        if not ours:
             raise BusyError(
                 "This study is being answered already.",
                 [
                     f"Another process of this center uses {self.folder}. Wait until its job "
                     "has ended, or end it."
                 ],
-            ) from error
+            )
 
     def _read(self) -> Remembered:
         try:
@@ -290,11 +290,8 @@ def _create(folder: Path) -> None:
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        handle = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with open_folder(part) as handle:
             _write(handle, Remembered())
-        finally:
-            os.close(handle)
         try:
             part.rename(folder)
         except OSError:
@@ -308,14 +305,7 @@ def _create(folder: Path) -> None:
 def _write(folder: int, content: Remembered) -> None:
     """Replace the file in an open folder, and wait until that is on the disk."""
     body = json.dumps(content.to_json(), allow_nan=False, sort_keys=True).encode()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    file = os.open(_FRESH, flags, 0o600, dir_fd=folder)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(_sealed(body))
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.rename(_FRESH, _FILE, src_dir_fd=folder, dst_dir_fd=folder)
-    os.fsync(folder)
+    replace_file(folder, _FILE, _sealed(body))
 
 
 def _sealed(body: bytes) -> bytes:

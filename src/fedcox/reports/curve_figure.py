@@ -17,7 +17,7 @@ from fedcox.reports.number_text import DASH, count_text, finite, percent_text, s
 from fedcox.reports.shown_patients import chosen_values, foremost, middle_patient, words
 from fedcox.study.fitted import FittedStudy, RiskRow
 from fedcox.survival.cohort import FloatArray
-from fedcox.survival.step_function import steps_reached
+from fedcox.survival.survival_curve import steps_reached
 
 MOST_POINTS = 150
 MOST_CURVES = 8

@@ -20,12 +20,12 @@ from fedcox.study.plan import SOLVERS, Plan
 from fedcox.study.study_rules import grid_faults
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, column_sums
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS, AbstractLink
-from fedcox.survival.step_function import StepFunction
+from fedcox.survival.scaling import linear_predictor
 from fedcox.survival.survival_curve import (
     HazardCurve,
     PiecewiseHazard,
+    StepFunction,
     cumulative_hazard,
     interval_hazard,
 )

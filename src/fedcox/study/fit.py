@@ -29,8 +29,8 @@ from fedcox.study.study import Study
 from fedcox.study.versions import versions
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
-from fedcox.survival.separation import separated_columns
+from fedcox.survival.information import separated_columns
+from fedcox.survival.scaling import linear_predictor
 from fedcox.survival.spline_baseline import without_effects
 from fedcox.survival.time_grid import Pieces
 

@@ -14,8 +14,8 @@ from fedcox.data.wording import counted, listed
 from fedcox.errors import StudyError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.survival.cohort import FloatArray
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
+from fedcox.survival.scaling import linear_predictor
 from fedcox.survival.survival_curve import (
     CurveError,
     PiecewiseHazard,

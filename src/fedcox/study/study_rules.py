@@ -12,8 +12,7 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-from fedcox.data.spelling import canonical
-from fedcox.data.wording import listed, quoted
+from fedcox.data.wording import canonical, listed, quoted
 from fedcox.federation.compression import KEEPING, NOT_ADDITIVE
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import MOST_INTERVALS

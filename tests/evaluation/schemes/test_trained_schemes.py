@@ -12,8 +12,7 @@ import statsmodels.api as sm
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from fedcox.data.center_split import Split, split_cohort
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import Split, simulate_paper_cohort, split_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError
 from fedcox.evaluation.hazard_model import HazardModel

@@ -69,17 +69,16 @@ def heatmap(
     Example: fedcox slides heatmap model slides.csv --work work --out heatmaps
     """
     from fedcox.cli.slides.progress import step_display, tell_outcome
-    from fedcox.slides.heatmap.of_model import ScoredSlides, model_step, write_run_page
-    from fedcox.slides.heatmap.step import HeatmapOptions
+    from fedcox.slides.heatmap import HeatmapOptions
+    from fedcox.slides.heatmap_page import SlideScorer, model_step, write_run_page
     from fedcox.slides.manifest import SlideManifest
     from fedcox.slides.model import SlideModel
     from fedcox.slides.simulated_slides import is_simulated
-    from fedcox.slides.step import run_step
-    from fedcox.slides.work_files import REDUCED
+    from fedcox.slides.step import REDUCED, run_step
 
     read, listed = SlideModel.read(model), SlideManifest.read(manifest)
     rows = _chosen(listed, slide or [])
-    scored = ScoredSlides(read, features or work / REDUCED, every_tile)
+    scored = SlideScorer(read, features or work / REDUCED, every_tile)
     with progress_bar() as progress:
         step = model_step(
             scored,

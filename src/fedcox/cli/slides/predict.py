@@ -48,8 +48,7 @@ def predict(
     from fedcox.errors import OutputError
     from fedcox.files.writing import write_atomically
     from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.model import SlideModel
-    from fedcox.slides.predictions import predictions
+    from fedcox.slides.model import SlideModel, predictions
 
     if out.exists() and not overwrite:
         raise OutputError(

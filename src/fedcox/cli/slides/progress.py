@@ -98,7 +98,7 @@ def tell_left_out(
     out: Path, step: str, slides: Mapping[str, str], patients: Mapping[str, str]
 ) -> None:
     """Who is not in `out`, with the reason, here and in a file beside it; then status 1."""
-    from fedcox.slides.failures import write_failures_beside
+    from fedcox.slides.step import write_failures_beside
 
     path = write_failures_beside(out, step, slides, patients)
     if path is None:

@@ -13,7 +13,7 @@ from fedcox.cli.slides.options import DeepZoomTile, ManifestFile, WorkFolder
 from fedcox.cli.slides.progress import step_display, tell_outcome
 
 if TYPE_CHECKING:
-    from fedcox.slides.reducer_choice import ChosenReducer
+    from fedcox.slides.reducer_fit import ChosenReducer
 
 Size = Annotated[int, typer.Option(min=1, help="Features that are left for each tile.")]
 Method = Annotated[
@@ -76,11 +76,9 @@ def reduce(
     """
     from fedcox.slides.cohorts import opened_bags
     from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.reducer_choice import ReducerChoice
-    from fedcox.slides.reducer_fit import ReducerFit
-    from fedcox.slides.reduction_step import ReduceStep
-    from fedcox.slides.step import run_step
-    from fedcox.slides.work_files import REDUCED
+    from fedcox.slides.reducer_fit import ReducerChoice, ReducerFit
+    from fedcox.slides.reduction import ReduceStep
+    from fedcox.slides.step import REDUCED, run_step
 
     choice = ReducerChoice(ReducerFit(size, method, whiten, seed), patients, given)
     listed = SlideManifest.read(manifest)

@@ -66,9 +66,9 @@ def segment(
     """
     from fedcox.cli.slides.progress import step_display, tell_outcome
     from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.segmentation import Segmentation
     from fedcox.slides.step import run_step
-    from fedcox.slides.tissue_choice import chosen_finder
+    from fedcox.slides.tiling import Segmentation
+    from fedcox.slides.tissue import chosen_finder
 
     step = Segmentation(
         chosen_finder(unet, mask_um), speck_um2, hole_um2, assume_mpp, overviews

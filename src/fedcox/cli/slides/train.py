@@ -14,9 +14,7 @@ from fedcox.cli.slides import training_options as option
 from fedcox.cli.slides.options import ComputeDevice, ManifestFile
 
 if TYPE_CHECKING:
-    from fedcox.slides.network_choice import SlideNetworkChoice
-    from fedcox.slides.training import SlideTraining
-    from fedcox.slides.training_files import TrainingFiles
+    from fedcox.slides.training import SlideNetworkChoice, SlideTraining, TrainingFiles
     from fedcox.study.network_solver_choice import NetworkSolverChoice
 
 
@@ -69,10 +67,13 @@ def train(
     Example: fedcox slides train slides.csv --patients patients.csv --features work/reduced
     --out model
     """
-    from fedcox.slides.model_folder import check_model_folder, write_model
-    from fedcox.slides.network_choice import SlideNetworkChoice
-    from fedcox.slides.patient_table import OutcomeColumns
-    from fedcox.slides.training_files import TrainingFiles
+    from fedcox.slides.manifest import OutcomeColumns
+    from fedcox.slides.training import (
+        SlideNetworkChoice,
+        TrainingFiles,
+        check_model_folder,
+        write_model,
+    )
     from fedcox.study.network_solver_choice import NetworkSolverChoice, NoiseChoice
 
     check_model_folder(out, overwrite=overwrite)
@@ -127,7 +128,7 @@ def _trained(
 def _tell(training: SlideTraining, out: Path) -> None:
     """What was trained, in a few lines, and who was left out."""
     from fedcox.cli.slides.progress import tell_left_out
-    from fedcox.slides.training_lines import training_lines
+    from fedcox.slides.training import training_lines
 
     for line in training_lines(training, out):
         say(line)

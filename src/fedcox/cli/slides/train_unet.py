@@ -52,9 +52,8 @@ def train_unet(
     from fedcox.errors import OutputError, needs_extra
 
     try:
-        from fedcox.slides.unet import write_unet
-        from fedcox.slides.unet_training import read_pairs
-        from fedcox.slides.unet_training import train_unet as train
+        from fedcox.slides.unet import read_pairs, write_unet
+        from fedcox.slides.unet import train_unet as train
     except ImportError as error:
         raise needs_extra("torch", "slides") from error
     if out.exists() and not overwrite:

@@ -24,13 +24,14 @@ from fedcox.survival.bounded_shares import (
     moment_rows,
     product_rows,
     score_rows,
+    shortened,
 )
 from fedcox.survival.bounds import positive, shaped
-from fedcox.survival.clipping import shortened
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.threads import in_order, parts
-from fedcox.survival.time_grid import Pieces, TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
+from fedcox.survival.time_grid import Pieces
 
 _BLOCK = 2**16  # numbers of rows that are held at a time
 _RELEASE = 6  # numbers that describe a release

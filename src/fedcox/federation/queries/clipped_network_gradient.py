@@ -15,7 +15,7 @@ from fedcox.federation.network_setting import NetworkSetting
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.sums import FieldSum
 from fedcox.privacy.noise import GaussianRelease
-from fedcox.survival.clipping import on_grid, shortened
+from fedcox.survival.bounded_shares import on_grid, shortened
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 
 #: Rows of a table whose gradients are computed together, where a gradient has few numbers.
