@@ -9,9 +9,8 @@ import pytest
 
 from fedcox.cli.audit import FILES
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
+from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome, Protection
 from fedcox.evaluation.membership import Measured, MembershipAudit
-from fedcox.evaluation.protection import Protection
 from fedcox.reports.audit_words import NO_PROOF
 from tests.cli.conftest import STUDY, Files, Run, invented
 

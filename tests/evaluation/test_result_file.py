@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fedcox.errors import InputError, OutputError
-from fedcox.evaluation.result import Row
-from fedcox.evaluation.result_file import (
+from fedcox.evaluation.result import (
     FORMAT,
+    Row,
     open_results,
     read_results,
     write_results,

@@ -4,9 +4,8 @@ import re
 from dataclasses import replace
 
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
+from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome, Protection
 from fedcox.evaluation.membership import Measured, MembershipAudit
-from fedcox.evaluation.protection import Protection
 from fedcox.reports.audit_page import audit_html
 from fedcox.reports.audit_words import attackers, headline
 

@@ -85,8 +85,12 @@ def evaluate(
     from fedcox.evaluation.workers import one_thread_each
 
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
-        from fedcox.evaluation.evaluation_folder import begin_folder, check_evaluation_folder
-        from fedcox.evaluation.study_experiment import study_experiment, usual_schemes
+        from fedcox.evaluation.study_experiment import (
+            begin_folder,
+            check_evaluation_folder,
+            study_experiment,
+            usual_schemes,
+        )
         from fedcox.reports.evaluation_run import write_evaluation
         from fedcox.study.study import Study
 
@@ -121,8 +125,8 @@ def _read(
 
     from fedcox.cli.fit import read_shown
     from fedcox.errors import FedcoxWarning, InputError
-    from fedcox.evaluation.evaluated_study import check_open, left_out_lines
-    from fedcox.evaluation.scheme_choice import scheme_faults
+    from fedcox.evaluation.schemes import scheme_faults
+    from fedcox.evaluation.study_experiment import check_open, left_out_lines
 
     check_open(plan)
     try:
@@ -147,7 +151,7 @@ def _show(
     from rich.markup import escape
 
     from fedcox.cli.terminal import Terminal
-    from fedcox.evaluation.evaluation_folder import PAGE
+    from fedcox.evaluation.study_experiment import PAGE
     from fedcox.reports.evaluation_table import evaluation_table, notes_panel
 
     console = Terminal()

@@ -12,27 +12,94 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
 from functools import reduce
 from typing import Any
 
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import InputError
-from fedcox.evaluation.attacks.candidate import Candidate, Patients, matches
-from fedcox.evaluation.attacks.looks import LifeTable
-from fedcox.evaluation.attacks.observer import ALL_CENTERS, Observer, Recorder
-from fedcox.evaluation.attacks.scene import Attack, Scene
+from fedcox.engines.masked import Masked
+from fedcox.errors import InputError, StudyError
+from fedcox.evaluation.attacks.attack_setting import (
+    Attack,
+    AttackSetting,
+    Candidate,
+    Patients,
+    matches,
+)
+from fedcox.evaluation.attacks.observed_sums import ALL_CENTERS, LifeTable, Observer, Recorder
 from fedcox.evaluation.attacks.suite import ATTACKS
 from fedcox.evaluation.membership import TRIALS, MembershipAudit, audit_membership
-from fedcox.evaluation.protection import Protection, begin, left_out, protected
 from fedcox.federation.center import Center
 from fedcox.federation.queries.bounded_sums import AbstractBoundedSum
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
+from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.study.fit import estimate, fit
 from fedcox.study.fitted import FittedStudy
-from fedcox.study.noised_fit import fit_noised, noise_of
+from fedcox.study.noised_fit import fit_noised, noise_of, noised
 from fedcox.study.plan import Plan
 from fedcox.study.study import Study
+
+#: Fewer centers than this cannot sum in secret.
+FEWEST_CENTERS = 3
+
+
+class Protection(Enum):
+    """Exact sums of every center or under masks; noise by each center, or once under masks."""
+
+    EXACT = "exact sums"
+    MASKED = "exact secure sums"
+    NOISE = "noise at each hospital"
+    MASKED_NOISE = "secure sums and noise"
+
+    @property
+    def masked(self) -> bool:
+        """Whether only sums over centers are seen."""
+        return self in (Protection.MASKED, Protection.MASKED_NOISE)
+
+    @property
+    def noised(self) -> bool:
+        return self in (Protection.NOISE, Protection.MASKED_NOISE)
+
+
+def protected(study: Study, protection: Protection, patients: int) -> Study:
+    """The study as it would be run under a protection.
+
+    Where it names no noise, that is the usual noise between hospitals, for so many patients.
+    A study that cannot be run so is refused.
+    """
+    tables = study.to_dict()
+    privacy: dict[str, Any] = dict(tables.get("privacy", {}))
+    noise: Any = "none"
+    if protection.noised:
+        named = privacy.get("noise", "none")
+        noise = {"patients": patients} if named == "none" else named
+    privacy |= {"secure_sums": protection.masked, "noise": noise}
+    return Study.from_dict({**tables, "privacy": privacy})
+
+
+def left_out(study: Study, centers: int) -> dict[Protection, str]:
+    """Protections that the study cannot have, with the reason."""
+    reasons: dict[Protection, str] = {}
+    for protection in Protection:
+        if protection.masked and centers < FEWEST_CENTERS:
+            reasons[protection] = f"secure sums need {FEWEST_CENTERS} centers, not {centers}"
+            continue
+        try:
+            protected(study, protection, 1)
+        except StudyError as error:
+            reasons[protection] = " ".join(error.faults)
+    return reasons
+
+
+def begin(study: Study, centers: Sequence[Center], protection: Protection) -> Federation:
+    """Centers that have answered nothing yet; `study` is protected already."""
+    fresh = [replace(center, gate=None, noise=None) for center in centers]
+    federation = InProcess(fresh, apart=True)
+    if protection.noised:
+        federation = noised(study, federation)
+    return Masked.around(federation, study=study.name) if protection.masked else federation
+
 
 #: How long an attack may take.
 SECONDS = 60.0
@@ -156,17 +223,17 @@ def audit(
         watch(f"{protection.value}: the fit")
         meant = protected(study, protection, patients)
         try:
-            scene = _scene(meant, ordered, protection, seconds)
+            target = _attack_setting(meant, ordered, protection, seconds)
         except InputError as error:
             without[protection] = " ".join([error.subject, *error.faults])
             continue
-        truth = Patients.of([center.cohort for center in ordered], scene.setting)
+        truth = Patients.of([center.cohort for center in ordered], target.setting)
         for attack in attacks:
             watch(f"{protection.value}: {attack.name}")
-            found[attack.name][protection] = _outcome(attack, scene, truth)
+            found[attack.name][protection] = _outcome(attack, target, truth)
         if protection.noised:
             watch(f"{protection.value}: membership")
-            membership[protection] = _membership(scene, ordered, trials)
+            membership[protection] = _membership(target, ordered, trials)
     return Audit(
         study.name,
         patients,
@@ -180,31 +247,33 @@ def audit(
     )
 
 
-def _outcome(attack: Attack, scene: Scene, truth: Patients) -> Outcome:
-    aims = attack.aims_at(scene)
+def _outcome(attack: Attack, target: AttackSetting, truth: Patients) -> Outcome:
+    aims = attack.aims_at(target)
     if not aims:
         return Outcome(0, 0, 0)
-    if attack.active and scene.noised:
+    if attack.active and target.noised:
         return Outcome(0, aims, 0, None, _ONLY_NOISED)
     claims: list[Candidate] = []
     ended = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a study without a patient has its own notices
-            for claim in attack.run(scene):
+            for claim in attack.run(target):
                 claims.append(claim)  # one by one: what was found before the end counts
     except InputError as error:
         ended = error.subject.rstrip(".")
     found = int(matches(claims, truth).size)
-    return Outcome(found, aims, len(claims), _by_chance(claims, truth, scene), ended)
+    return Outcome(found, aims, len(claims), _by_chance(claims, truth, target), ended)
 
 
-def _by_chance(claims: Sequence[Candidate], truth: Patients, scene: Scene) -> int | None:
+def _by_chance(
+    claims: Sequence[Candidate], truth: Patients, target: AttackSetting
+) -> int | None:
     """How many claims would be right with their outcomes in another order."""
     told = [claim for claim in claims if claim.intervals is not None]
     if len(told) < _FEWEST_DEALT:
         return None
-    order = scene.rng().permutation(len(told))
+    order = target.rng().permutation(len(told))
     dealt = [
         Candidate(claim.covariates, told[other].intervals, told[other].event)
         for claim, other in zip(told, order.tolist(), strict=True)
@@ -212,9 +281,9 @@ def _by_chance(claims: Sequence[Candidate], truth: Patients, scene: Scene) -> in
     return int(matches(dealt, truth).size)
 
 
-def _scene(
+def _attack_setting(
     study: Study, centers: Sequence[Center], protection: Protection, seconds: float
-) -> Scene:
+) -> AttackSetting:
     """Run the fit under a protection, and keep its messages."""
 
     def anew(*, patient: int | None = None, center: str | None = None) -> Observer:
@@ -230,7 +299,7 @@ def _scene(
     else:
         estimate(replace(Plan.of(study), few_pieces=True), recorder)
     setting = recorder.settings[-1]
-    return Scene(
+    return AttackSetting(
         study,
         recorder.exchanges,
         setting,
@@ -254,21 +323,23 @@ def _without(centers: Sequence[Center], patient: int | None) -> list[Center]:
     ]
 
 
-def _membership(scene: Scene, centers: Sequence[Center], trials: int) -> MembershipAudit:
+def _membership(
+    target: AttackSetting, centers: Sequence[Center], trials: int
+) -> MembershipAudit:
     """Attack the noise of all questions that the fit asked."""
     questions = [
         exchange.query
-        for exchange in scene.exchanges
+        for exchange in target.exchanges
         if isinstance(exchange.query, AbstractBoundedSum)
     ]
     return audit_membership(
         questions,
         centers[0].cohort,
-        scene.study.schema,
-        masked=scene.masked,
-        delta=noise_of(scene.study).delta,
+        target.study.schema,
+        masked=target.masked,
+        delta=noise_of(target.study).delta,
         trials=trials,
-        seconds=scene.seconds,
+        seconds=target.seconds,
     )
 
 

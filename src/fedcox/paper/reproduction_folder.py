@@ -11,8 +11,7 @@ from typing import Any
 
 from fedcox.errors import InputError, OutputError
 from fedcox.evaluation.comparison import REPLICATES, Claim
-from fedcox.evaluation.result import Evaluation
-from fedcox.evaluation.result_file import open_results
+from fedcox.evaluation.result import Evaluation, open_results
 from fedcox.files.writing import check_folder, owners_folder, write_atomically
 from fedcox.paper.reproduction import Compared, Panel, Reproduction
 

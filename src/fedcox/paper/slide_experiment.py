@@ -20,8 +20,8 @@ from fedcox.errors import CohortError
 from fedcox.evaluation.folds import TestSet, fold_numbers, fold_test_set
 from fedcox.evaluation.held_out import held_out_patients, training_federation
 from fedcox.evaluation.result import Row
+from fedcox.evaluation.scheme import Traffic
 from fedcox.evaluation.seeds import derived_seed
-from fedcox.evaluation.traffic import Traffic
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.models.architecture import TileScorer
 from fedcox.paper.slide_minibatch import SlideMinibatch, TileRisk

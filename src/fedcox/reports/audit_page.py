@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedcox.evaluation.audit import Audit
-from fedcox.evaluation.protection import Protection
+from fedcox.evaluation.audit import Audit, Protection
 from fedcox.files.writing import write_atomically
 from fedcox.reports.audit_words import (
     NO_PROOF,

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fedcox.evaluation.attacks.scene import Attacker
-from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
+from fedcox.evaluation.attacks.attack_setting import Attacker
+from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome, Protection
 from fedcox.evaluation.membership import ERROR
-from fedcox.evaluation.protection import Protection
 from fedcox.reports.guarantee_words import promise_in_a_word, weakness
 from fedcox.reports.number_text import DASH, bound_text, count_text, noun_text, percent_text
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedcox.evaluation.comparison import Comparison, compare
-from fedcox.evaluation.evaluation_folder import PAGE, write_summary
 from fedcox.evaluation.experiment import Experiment
 from fedcox.evaluation.result import Row
+from fedcox.evaluation.study_experiment import PAGE, write_summary
 from fedcox.reports.evaluation_page import (
     EvaluatedData,
     EvaluationPage,

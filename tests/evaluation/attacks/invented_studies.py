@@ -8,9 +8,14 @@ import numpy as np
 
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
-from fedcox.evaluation.attacks.candidate import Patients
-from fedcox.evaluation.attacks.looks import LifeTable, Source, sources
-from fedcox.evaluation.attacks.observer import ALL_CENTERS, Recorder
+from fedcox.evaluation.attacks.attack_setting import Patients
+from fedcox.evaluation.attacks.observed_sums import (
+    ALL_CENTERS,
+    LifeTable,
+    Recorder,
+    Source,
+    sources,
+)
 from fedcox.federation.center import Center
 from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.query import Federation

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcox.evaluation.attacks.candidate import Candidate, Patients, matches
+from fedcox.evaluation.attacks.attack_setting import Candidate, Patients, matches
 
 PATIENTS = Patients(
     np.array([[0.0, 1.0], [0.0, 1.0], [2.0, -1.0], [5.0, 5.0]]),

@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 from fedcox.data.synthetic import simulate_paper_cohort
-from fedcox.evaluation.attacks.candidate import Candidate, Patients, matches
-from fedcox.evaluation.attacks.gradient_inversion import invert_small_center
-from fedcox.evaluation.attacks.looks import LifeTable, Source
-from fedcox.evaluation.attacks.observer import ALL_CENTERS, Observer, Recorder
-from fedcox.evaluation.attacks.single_patient_batch import read_batches
-from fedcox.evaluation.attacks.tail_peeling import peel_tail
+from fedcox.evaluation.attacks.attack_setting import Candidate, Patients, matches
+from fedcox.evaluation.attacks.gradient_inversion import invert_small_center, peel_tail
+from fedcox.evaluation.attacks.observed_sums import (
+    ALL_CENTERS,
+    LifeTable,
+    Observer,
+    Recorder,
+    Source,
+)
+from fedcox.evaluation.attacks.single_patient import read_batches
 from fedcox.evaluation.attacks.telescoping import telescope_blocks, telescope_risk_sets
 from fedcox.federation.queries.risk_set_sums import EventSumsAt, RiskSetSetting, RiskSetSumsAt
 from fedcox.federation.setting import Setting

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcox.evaluation.attacks.scene import Attack
+from fedcox.evaluation.attacks.attack_setting import Attack
+from fedcox.evaluation.attacks.lattice import whole_numbers
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.attacks.whole_numbers import whole_numbers
-from fedcox.evaluation.audit import Audit, Outcome, audit
-from fedcox.evaluation.protection import Protection
+from fedcox.evaluation.audit import Audit, Outcome, Protection, audit
 from fedcox.study.study import Study
 from tests.evaluation.attacks.few_values import centers_of, patients, study
 
@@ -158,7 +157,9 @@ def test_an_attack_ends_at_its_time_limit_and_keeps_what_it_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter(np.arange(1e6).tolist())
-    monkeypatch.setattr("fedcox.evaluation.attacks.scene.monotonic", lambda: next(clock))
+    monkeypatch.setattr(
+        "fedcox.evaluation.attacks.attack_setting.monotonic", lambda: next(clock)
+    )
     plan = study("sex", "stage", link="cloglog", width=90)
     reached = outcome(attacked(plan, Protection.MASKED, seconds=6.0))
     assert reached.ended == "stopped after 6 s"

@@ -17,11 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedcox.evaluation.attacks.candidate import Candidate
-from fedcox.evaluation.attacks.lattice import equations_of
-from fedcox.evaluation.attacks.looks import Source
-from fedcox.evaluation.attacks.scene import Deadline, TimeLimitError
-from fedcox.evaluation.attacks.whole_numbers import whole_numbers
+from fedcox.evaluation.attacks.attack_setting import Candidate, Deadline, TimeLimitError
+from fedcox.evaluation.attacks.lattice import equations_of, whole_numbers
+from fedcox.evaluation.attacks.observed_sums import Source
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.time_grid import Pieces
@@ -131,10 +129,10 @@ def _exposures(
 
 def _events(source: Source, number: int) -> FloatArray:
     """What events take from the slopes in α: one each, whoever has it."""
-    looks = source.looks
-    others = looks.curved.size + looks.cross[:, number].size
+    sums = source.sums
+    others = sums.curved.size + sums.cross[:, number].size
     taken = float(source.table.events[number])
-    return np.append(np.full(looks.points, taken), np.zeros(others))
+    return np.append(np.full(sums.points, taken), np.zeros(others))
 
 
 # When patients leave, by the life table.

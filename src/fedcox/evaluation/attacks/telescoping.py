@@ -12,9 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.evaluation.attacks.candidate import Candidate
-from fedcox.evaluation.attacks.looks import LifeTable, Source, sources
-from fedcox.evaluation.attacks.observer import Exchange, Observer
+from fedcox.evaluation.attacks.attack_setting import Candidate
+from fedcox.evaluation.attacks.observed_sums import (
+    Exchange,
+    LifeTable,
+    Observer,
+    Source,
+    sources,
+)
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import FloatArray
@@ -59,13 +64,13 @@ def single_patients(sums: GroupSums, table: LifeTable) -> list[Candidate]:
 
 def telescope_blocks(source: Source) -> list[Candidate]:
     """Single patients in the time × covariate blocks that were asked for at β = 0."""
-    looks, link = source.looks, source.setting.link
+    sums, link = source.sums, source.setting.link
     best: list[Candidate] = []
-    for point, cross in zip(looks.crossed.tolist(), looks.cross, strict=True):
-        if looks.beta[point].any():
+    for point, cross in zip(sums.crossed.tolist(), sums.cross, strict=True):
+        if sums.beta[point].any():
             continue
-        v = np.exp(looks.alpha[point])
-        if link.canonical or looks.expected[point]:
+        v = np.exp(sums.alpha[point])
+        if link.canonical or sums.expected[point]:
             at_risk = cross / link.information(v)[:, None]
         else:
             at_risk = _from_the_tail(cross, v, link, source.table)
@@ -140,3 +145,55 @@ def _pair(
     high, low = float(total) / 2.0 + np.sqrt(root), float(total) / 2.0 - np.sqrt(root)
     one = (weighted - low * both) / (high - low)
     return [one, both - one]
+
+
+_COLD = -1.5
+#: Two heights tell events from the others where their slopes differ by more than a constant.
+_HOT = (0.0, 1.4)
+
+
+def probe_risk_sets(
+    observer: Observer, setting: Setting, tables: Mapping[str, LifeTable]
+) -> dict[str, list[Candidate]]:
+    """Single patients in the sums of every risk set: T + 1 rounds, or 2T + 1 for cloglog.
+
+    A cheating coordinator reads every risk set's sum off the slopes in β: at β = 0 that slope
+    is a weighted sum of the risk sets' sums, with weights that α chooses. Moving one entry of α
+    at a time shows one risk set after the other, although no block indexed by time and
+    covariate is ever sent.
+    """
+    link = setting.link
+    heights = _HOT[:1] if link.canonical else _HOT
+    cold = np.full(setting.intervals, _COLD)
+    base = _slopes(observer, setting, cold)
+    moved: dict[str, list[list[FloatArray]]] = {name: [] for name in base}
+    for height in heights:
+        rows: dict[str, list[FloatArray]] = {name: [] for name in base}
+        for interval in range(setting.intervals):
+            hot = cold.copy()
+            hot[interval] = height
+            for name, slopes in _slopes(observer, setting, hot).items():
+                rows[name].append(slopes - base[name])
+        for name, found in rows.items():
+            moved[name].append(found)
+    return {
+        name: single_patients(_group_sums(np.array(found), link, heights), tables[name])
+        for name, found in moved.items()
+    }
+
+
+def _slopes(observer: Observer, setting: Setting, alpha: FloatArray) -> dict[str, FloatArray]:
+    query = DerivativesAt(setting, alpha, np.zeros(setting.columns), Detail.GRADIENT)
+    return {name: sums.beta for name, sums in observer.replies(query).items()}
+
+
+def _group_sums(moved: FloatArray, link: AbstractLink, heights: tuple[float, ...]) -> GroupSums:
+    """Solve for the sums; `moved` is (heights, intervals, columns)."""
+    cold, hot = np.exp([_COLD]), np.exp(np.array(heights))
+    without = link.at_risk(hot).slope - link.at_risk(cold).slope
+    having = link.event(hot).slope - link.event(cold).slope
+    if link.canonical:
+        return GroupSums(moved[0] / without[0])
+    both = np.linalg.solve(np.column_stack([without, having]), moved.reshape(len(heights), -1))
+    others, events = both.reshape(2, *moved.shape[1:])
+    return GroupSums(others + events, events)

@@ -1,18 +1,98 @@
-"""What is known of one source after a fit: its life table, and its sums at every point."""
+"""What whoever runs a study sees: every center's replies or only their sum, point by point."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from fedcox.evaluation.attacks.observer import Exchange
+from fedcox.federation.ledger import Ledger
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.interval_counts import Counts
+from fedcox.federation.query import AbstractFederation, AbstractQuery, Answer, Federation
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
+
+#: The source of a reply where only the sum over centers is seen.
+ALL_CENTERS = "all centers"
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """One question, and what came back from each source."""
+
+    query: AbstractQuery[Any]
+    replies: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Observer:
+    """A coordinator that looks at replies as closely as it can.
+
+    Where centers are shown, each of them is a source; else there is one, their sum. A center
+    that refuses raises `RefusedError`.
+    """
+
+    federation: Federation
+
+    def replies(self, query: AbstractQuery[Answer]) -> dict[str, Answer]:
+        """The replies to one question by source: one round."""
+        if not self.federation.shows_centers:
+            return {ALL_CENTERS: self.federation.ask(query)}
+        (by_center,) = self.federation.ask_together([], each=[query])
+        return dict(by_center)
+
+
+@dataclass(frozen=True, eq=False)
+class Recorder(AbstractFederation):
+    """A federation around a federation that keeps every message an ordinary fit gets.
+
+    `settings` holds what was agreed on, refused questions included.
+    """
+
+    federation: Federation
+    exchanges: list[Exchange] = field(default_factory=list)
+    settings: list[Setting] = field(default_factory=list)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.federation.names
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.federation.ledger
+
+    @property
+    def shows_centers(self) -> bool:
+        return self.federation.shows_centers
+
+    def ask_together(
+        self, queries: Sequence[AbstractQuery[Any]], each: Sequence[AbstractQuery[Any]] = ()
+    ) -> list[Any]:
+        agreed = (query.setting for query in (*queries, *each))
+        self.settings.extend(setting for setting in agreed if isinstance(setting, Setting))
+        if not self.shows_centers:
+            totals = self.federation.ask_together(queries, each)
+            for query, total in zip(queries, totals, strict=True):
+                self._keep(query, {ALL_CENTERS: total})
+            return totals
+        # Whoever sees every reply adds them up; asking for all of them shows no more.
+        by_query = self.federation.ask_together([], [*queries, *each])
+        for query, replies in zip([*queries, *each], by_query, strict=True):
+            self._keep(query, replies)
+        totals = [
+            reduce(query.combine, replies.values())
+            for query, replies in zip(queries, by_query, strict=False)
+        ]
+        return totals + by_query[len(queries) :]
+
+    def _keep(self, query: AbstractQuery[Any], replies: Mapping[str, Any]) -> None:
+        self.exchanges.append(Exchange(query, dict(replies)))
+
 
 #: Points of a long fit that are looked at; more tell little that is new.
 MOST_POINTS = 400
@@ -39,7 +119,7 @@ class LifeTable:
 
 
 @dataclass(frozen=True, eq=False)
-class Looks:
+class ObservedSums:
     """Sums at many points, stacked; curvature only where it was sent.
 
     `curved` and `crossed` are the points with α's curvature and with the time × covariate
@@ -60,7 +140,7 @@ class Looks:
     def points(self) -> int:
         return int(self.alpha.shape[0])
 
-    def less(self, other: Looks) -> Looks:
+    def less(self, other: ObservedSums) -> ObservedSums:
         """These sums without those of patients who are known already."""
         return replace(
             self,
@@ -77,7 +157,7 @@ class Source:
 
     setting: Setting
     table: LifeTable
-    looks: Looks
+    sums: ObservedSums
 
 
 def sources(
@@ -85,7 +165,7 @@ def sources(
 ) -> dict[str, Source]:
     """Put a fit's messages together, source by source.
 
-    Points that were asked for a batch of patients are left out: see `single_patient_batch`.
+    Points that were asked for a batch of patients are left out: see `single_patient.py`.
     """
     asked = [exchange for exchange in exchanges if _whole(exchange, setting)]
     if len(asked) > MOST_POINTS:
@@ -93,7 +173,10 @@ def sources(
         asked = [asked[number] for number in chosen]
     if not asked:
         return {}
-    return {name: Source(setting, table, _looks(asked, name)) for name, table in tables.items()}
+    return {
+        name: Source(setting, table, _stacked_sums(asked, name))
+        for name, table in tables.items()
+    }
 
 
 def _whole(exchange: Exchange, setting: Setting) -> bool:
@@ -101,14 +184,14 @@ def _whole(exchange: Exchange, setting: Setting) -> bool:
     return isinstance(query, DerivativesAt) and query.agreed is setting and query.batch is None
 
 
-def _looks(asked: Sequence[Exchange], name: str) -> Looks:
+def _stacked_sums(asked: Sequence[Exchange], name: str) -> ObservedSums:
     points = [point for exchange in asked if (point := exchange.query.point) is not None]
     sums: list[Derivatives] = [exchange.replies[name] for exchange in asked]
     intervals, columns = points[0][0].size, points[0][1].size
     found: list[Curvature | None] = [part.curvature for part in sums]
     curved = [(at, part) for at, part in enumerate(found) if part is not None]
     crossed = [(at, part.cross) for at, part in curved if part.cross is not None]
-    return Looks(
+    return ObservedSums(
         alpha=np.array([alpha for alpha, _ in points]),
         beta=np.array([beta for _, beta in points]),
         slope=np.array([part.alpha for part in sums]),

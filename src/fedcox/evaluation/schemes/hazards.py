@@ -1,4 +1,4 @@
-"""The hazard model of a comparison, of grouped time or pieces: agreed on, ready to be trained.
+"""Schemes of the hazard model: on batches as in the paper, to its optimum, by local steps.
 
 Covariates are standardised over all centers, so that one learning rate suits every column; a
 missing value counts as the mean.
@@ -6,23 +6,25 @@ missing value counts as the mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedcox.engines.in_process import InProcess
-from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
-from fedcox.evaluation.traffic import Traffic
+from fedcox.evaluation.scheme import AbstractScheme, LinearRisk, Recipe, Traffic, Trained
+from fedcox.evaluation.schemes.cox import FAINT_RIDGE
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.setting import Setting
+from fedcox.solvers.batch_training import BatchTraining
 from fedcox.solvers.discrete_time_loss import DiscreteTimeLoss
+from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.sampling import CellSampler
-from fedcox.solvers.solver import Problem
+from fedcox.solvers.solver import Problem, Solution
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import BoolArray, FloatArray
-from fedcox.survival.link import AbstractLink
+from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.weighted_events import WeightedEvents
 
@@ -143,3 +145,123 @@ def _up_to_the_last_event(counts: Counts) -> BoolArray:
 def _all_that_vary(agreement: Agreement) -> Scaling:
     keep = np.flatnonzero(~agreement.constant)
     return Scaling(keep, agreement.mean[keep], agreement.spread[keep])
+
+
+class AbstractCellBatches(AbstractScheme):
+    """Adam from β = 0; the same path however the patients are split over centers.
+
+    Grouped time begins at α = 0, as in the paper; pieces, where zero is no likely hazard, at
+    the observed ones.
+    """
+
+    federated = True
+    #: Whether time is grouped.
+    grouped: bool
+
+    def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
+        link = recipe.link_of(grouped=self.grouped)
+        model = HazardModel.agreed(
+            federation, recipe, link, every_column=True, every_interval=self.grouped
+        )
+        training = BatchTraining(recipe.learning_rate, recipe.cell_batches)
+        alpha = np.zeros(model.setting.intervals) if self.grouped else None
+        sampler = model.sampler(recipe.cell_batch_size, seed)
+        _, beta = training.train(federation, model.problem(alpha=alpha), sampler)
+        return model.trained(beta, recipe.notes_on(link))
+
+
+@dataclass(frozen=True)
+class DiscreteTime(AbstractCellBatches):
+    """The paper's scheme."""
+
+    name = "DT-FL"
+    summary = "The discrete-time model on batches of stacked rows, by Adam"
+    grouped = True
+
+
+@dataclass(frozen=True)
+class PiecewiseHazards(AbstractCellBatches):
+    """The same with time at risk as it was."""
+
+    name = "PH-FL"
+    summary = (
+        "Proportional hazards, constant within pieces, on batches of stacked rows, by Adam"
+    )
+    grouped = False
+
+
+class AbstractExactOptimum(AbstractScheme):
+    """What training on batches would reach if it went on to the end, in a handful of rounds.
+
+    Where some coefficient has no optimum, the fit is repeated with a faint ridge, as Cox's.
+    """
+
+    federated = True
+    #: Whether time is grouped.
+    grouped: bool
+
+    def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
+        link = recipe.link_of(grouped=self.grouped)
+        model = HazardModel.agreed(federation, recipe, link, every_column=bool(recipe.ridge))
+        solution = Newton().minimise(federation, model.problem())
+        notes = [*recipe.notes_on(link)]
+        if not recipe.ridge and (solution.separated.any() or not solution.converged):
+            notes.append(_trouble(solution))
+            mark = model.mark
+            model = HazardModel.agreed(federation, recipe, link, every_column=True)
+            model = replace(model, mark=mark)
+            faint = np.full(model.setting.columns, FAINT_RIDGE)
+            solution = Newton().minimise(federation, replace(model.problem(), ridge=faint))
+        if not solution.converged:
+            notes.append("The hazard model was left before its optimum was reached.")
+        return model.trained(solution.beta, tuple(notes))
+
+
+@dataclass(frozen=True)
+class DiscreteTimeNewton(AbstractExactOptimum):
+    """The end of DT-FL."""
+
+    name = "DT-FL-NEWTON"
+    summary = "The discrete-time model's exact optimum, by Newton's method"
+    grouped = True
+
+
+@dataclass(frozen=True)
+class PiecewiseHazardsNewton(AbstractExactOptimum):
+    """The end of PH-FL, and what `fedcox fit` gives between hospitals."""
+
+    name = "PH-FL-NEWTON"
+    summary = (
+        "Proportional hazards, constant within pieces: the exact optimum, by Newton's method"
+    )
+    grouped = False
+
+
+def _trouble(solution: Solution) -> str:
+    if solution.separated.any():
+        what = "some coefficient grows without bound"
+    else:
+        what = "the solver did not reach an optimum"
+    return (
+        f"The hazard model: {what}; fitted again with a ridge of {FAINT_RIDGE:g} on "
+        "standardised covariates."
+    )
+
+
+@dataclass(frozen=True)
+class FedAvg(AbstractScheme):
+    """Local steps on all own patients between rounds: fewer messages, another optimum."""
+
+    rounds: int = 100
+    local_steps: int = 5
+    learning_rate: float = 0.2
+
+    name = "FEDAVG"
+    summary = "The study's own hazard model by federated averaging"
+    federated = True
+
+    def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
+        model = HazardModel.agreed(federation, recipe, LINKS[recipe.link], every_column=True)
+        averaging = FederatedAveraging(self.learning_rate, self.rounds, self.local_steps)
+        _, beta = averaging.train(federation, model.problem())
+        return model.trained(beta)
