@@ -11,7 +11,7 @@ from fedcox.cli.audit import FILES
 from fedcox.evaluation.attacks.suite import ATTACKS
 from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome, Protection
 from fedcox.evaluation.membership import Measured, MembershipAudit
-from fedcox.reports.audit_words import NO_PROOF
+from fedcox.reports.audit_page import NO_PROOF
 from tests.cli.conftest import STUDY, Files, Run, invented
 
 

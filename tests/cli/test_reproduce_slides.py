@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fedcox.paper.slide_embedding as slide_embedding
+import fedcox.paper.slide_pipeline as slide_embedding
 import fedcox.paper.slides as paper_slides
 from fedcox.paper.slides import SimulatedSizes
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Ready, Tiles

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from fedcox.cli.slides.embed import DeviceName, embed
+from fedcox.cli.slides.features import DeviceName, embed
 from fedcox.errors import InputError
 from fedcox.slides.bag_file import read_bag
 from tests.slides.embedding_examples import TinyNetwork, tiled_slide, write_onnx

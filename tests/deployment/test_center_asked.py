@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 pytest.importorskip("nvflare")
-from fedcox.cli.center.start import _attend, _Watched
+from fedcox.cli.center import _attend, _Watched
 from fedcox.deployment import client
 from fedcox.deployment.approval import Approvals, Request
 from fedcox.deployment.center_folder import CenterFolder

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedcox.paper.appendix_a import AppendixA
-from fedcox.paper.appendix_page import appendix_html, sentences, write_appendix_page
+from fedcox.paper.appendix_a import AppendixA, appendix_html, sentences, write_appendix_page
 from tests import evaluation_examples as examples
 from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
 

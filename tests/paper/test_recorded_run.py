@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fedcox.engines.in_process import InProcess
-from fedcox.paper.communication import in_centers, study_cohort
-from fedcox.paper.recorded_run import Messages, RecordedRun, recorded
+from fedcox.paper.communication import Messages, RecordedRun, in_centers, recorded, study_cohort
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver

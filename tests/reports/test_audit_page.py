@@ -6,8 +6,7 @@ from dataclasses import replace
 from fedcox.evaluation.attacks.suite import ATTACKS
 from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome, Protection
 from fedcox.evaluation.membership import Measured, MembershipAudit
-from fedcox.reports.audit_page import audit_html
-from fedcox.reports.audit_words import attackers, headline
+from fedcox.reports.audit_page import attackers, audit_html, headline
 
 
 def example() -> Audit:

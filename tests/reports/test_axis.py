@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fedcox.reports.axis import (
+from fedcox.reports.plot import (
     equal_width,
     plain_axis,
     power_ticks,

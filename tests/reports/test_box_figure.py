@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedcox.reports.box_figure import BoxFigure, Sample, SamplePanel, box_figure
+from fedcox.reports.evaluation_figures import BoxFigure, Sample, SamplePanel, box_figure
 
 VALUES = np.random.default_rng(0).normal(0.7, 0.03, size=40)
 

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import replace
 
-from fedcox.reports.convergence_figure import MOST_ROUNDS, convergence_figure
+from fedcox.reports.study_report import MOST_ROUNDS, convergence_figure
 from fedcox.study.fitted import RoundRow
 from tests import fitted_examples as examples
 

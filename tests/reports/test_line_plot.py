@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from fedcox.reports.axis import ValueAxis, plain_axis, powers_axis
-from fedcox.reports.line_plot import MOST_DOTS, Line, line_plot
+from fedcox.reports.plot import MOST_DOTS, Line, ValueAxis, line_plot, plain_axis, powers_axis
 
 
 def places(path: str) -> list[tuple[int, int]]:

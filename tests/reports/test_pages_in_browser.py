@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fedcox.evaluation.comparison import Claim
-from fedcox.paper.appendix_page import appendix_html
+from fedcox.paper.appendix_a import appendix_html
 from fedcox.paper.communication_page import communication_html
 from fedcox.paper.compression_page import compression_html
 from fedcox.paper.privacy_page import privacy_html

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from fedcox.reports.covariate_groups import covariate_groups
-from fedcox.reports.curve_figure import average_panel, group_panels, step_path
-from fedcox.reports.shown_patients import chosen_values, foremost, middle_patient, words
+from fedcox.reports.curve_figure import (
+    average_panel,
+    chosen_values,
+    foremost,
+    group_panels,
+    middle_patient,
+    step_path,
+    words,
+)
 from tests import fitted_examples as examples
 
 

@@ -13,7 +13,7 @@ from markupsafe import escape
 from fedcox.errors import OutputError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.reports.guarantee_words import promises
-from fedcox.reports.protection_words import NO_COUNTS, SUMS_ONLY
+from fedcox.reports.report_words import NO_COUNTS, SUMS_ONLY
 from fedcox.reports.study_report import report_html, write_report
 from fedcox.study.fitted import FittedStudy, Guarantee, Notice
 from fedcox.study.released import released

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcox.reports.times_figure import TimesFigure, joined, times_figure
+from fedcox.reports.evaluation_figures import TimesFigure, joined, times_figure
 from fedcox.survival.cohort import Cohort, FloatArray
 
 

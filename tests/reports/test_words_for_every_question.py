@@ -9,7 +9,7 @@ from fedcox.federation.queries.local_steps import LocalSteps
 from fedcox.federation.queries.recorded_unit import RecordedUnit
 from fedcox.federation.queries.stratified_cox import StratifiedCoxAt
 from fedcox.privacy.policy import BY_NAME_ONLY, QUESTIONS
-from fedcox.reports.ledger_table import IN_PLAIN_WORDS, PATIENT_LEVEL, without_part
+from fedcox.reports.privacy_ledger import IN_PLAIN_WORDS, PATIENT_LEVEL, without_part
 from fedcox.study.asked import question_words
 from tests.engines.codec.examples import QUESTIONS as EXAMPLES
 

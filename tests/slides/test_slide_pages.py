@@ -11,7 +11,6 @@ import pytest
 
 from fedcox.errors import SlideError
 from fedcox.evaluation.result import Row
-from fedcox.paper.example_heatmaps import draw_examples
 from fedcox.paper.slide_study import (
     DISCRETE,
     MINI,
@@ -19,7 +18,7 @@ from fedcox.paper.slide_study import (
     SlideStudy,
     TileRanking,
 )
-from fedcox.paper.slides_page import slides_html, write_slides_page
+from fedcox.paper.slides_page import draw_examples, slides_html, write_slides_page
 from fedcox.slides.heatmap.page import HeatmapRun, heatmap_html
 from fedcox.slides.heatmap.step import HeatmapOptions, HeatmapStep, summary_in
 from fedcox.slides.manifest import ManifestRow

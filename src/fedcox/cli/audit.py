@@ -16,8 +16,7 @@ from fedcox.cli.patient_files import (
     StudyFile,
     given_files,
 )
-from fedcox.cli.progress import progress_bar
-from fedcox.cli.say import say
+from fedcox.cli.terminal import Terminal, progress_bar, say, show_page
 
 if TYPE_CHECKING:
     from fedcox.evaluation.audit import Audit
@@ -61,9 +60,9 @@ def audit(
     fedcox audit study.toml --center A=a.csv --center B=b.csv --center C=c.csv
     --out run
     """
-    from fedcox.cli.fit import read_shown
+    from fedcox.cli.fit import read_with_progress
     from fedcox.evaluation.audit import audit as run
-    from fedcox.files.writing import check_folder
+    from fedcox.files.writing import check_folder, json_text
     from fedcox.study.study import Study
 
     files = given_files(data, center_column, center or [])
@@ -72,17 +71,17 @@ def audit(
             out, overwrite=overwrite, is_ours=lambda path: path.name in FILES, what="audit"
         )
     plan = Study.read(study)
-    centers = read_shown(plan, files, center_column).centers
+    centers = read_with_progress(plan, files, center_column).centers
     with _watching() as watch:
         found = run(plan, centers, seconds=seconds, watch=watch)
     if out is not None:
         _write(found, out)
     if json:
-        say(_json(found))
+        say(json_text(found.to_dict()))
     else:
         _show(found)
         if out is not None:
-            say(f"The page to read: {out / 'audit.html'}")
+            show_page(out / "audit.html")
     if found.recovered_under_noise or not found.claims_stand:
         raise typer.Exit(1)
 
@@ -98,28 +97,22 @@ def _watching() -> Iterator[Callable[[str], None]]:
         yield lambda told: progress.update(task, description=told)
 
 
-def _json(found: Audit) -> str:
-    import json
-
-    return json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-
-
 def _write(found: Audit, folder: Path) -> None:
-    from fedcox.files.writing import whole_folder, write_atomically
+    from fedcox.files.writing import whole_folder, write_json
     from fedcox.reports.audit_page import write_audit_page
 
     with whole_folder(folder) as part:
-        write_atomically(part / "audit.json", _json(found) + "\n")
+        write_json(part / "audit.json", found.to_dict())
         write_audit_page(part / "audit.html", found)
 
 
 def _show(found: Audit) -> None:
     from rich.text import Text
 
-    from fedcox.cli.terminal import Terminal
-    from fedcox.reports.audit_table import attack_table, attacker_table
-    from fedcox.reports.audit_words import (
+    from fedcox.reports.audit_page import (
         NO_PROOF,
+        attack_table,
+        attacker_table,
         claim_line,
         claims,
         headline,

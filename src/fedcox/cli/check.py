@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.progress import progress_bar
+from fedcox.cli.terminal import Terminal, progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +50,6 @@ def check(
 
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from fedcox.cli.terminal import Terminal
     from fedcox.errors import FedcoxWarning
     from fedcox.study.file_check import check_file
     from fedcox.study.study import Study

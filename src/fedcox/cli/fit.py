@@ -19,7 +19,7 @@ from fedcox.cli.patient_files import (
     StudyFile,
     given_files,
 )
-from fedcox.cli.progress import progress_bar
+from fedcox.cli.terminal import Terminal, progress_bar, show_page
 
 if TYPE_CHECKING:
     from fedcox.data.encoding import LoadedCohort
@@ -90,7 +90,7 @@ def fit(
     command = shlex.join(["fedcox", *sys.argv[1:]])
     limits = given_policies(policy or [])
     with at_most(threads):
-        fitted = fit_shown(plan, files, center_column, limits, budget)
+        fitted = fit_with_progress(plan, files, center_column, limits, budget)
     fitted = replace(fitted, command=command)
     write_run(fitted, out, overwrite=overwrite)
     show(fitted, out / "report.html")
@@ -115,7 +115,7 @@ def given_policies(policies: list[str]) -> dict[str | None, Policy]:
     return limits
 
 
-def fit_shown(
+def fit_with_progress(
     plan: Study,
     files: dict[str, Path] | Path,
     center_column: str | None,
@@ -132,7 +132,7 @@ def fit_shown(
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FedcoxWarning)
-        federation = read_shown(plan, files, center_column, limits)
+        federation = read_with_progress(plan, files, center_column, limits)
         if budget is not None:
             federation = _with_budgets(plan, federation, budget)
     told = tuple(Notice(warning.category.__name__, str(warning.message)) for warning in caught)
@@ -157,7 +157,7 @@ def _with_budgets(plan: Study, federation: InProcess, folder: Path) -> InProcess
     return with_budgets(plan, federation, folder)
 
 
-def read_shown(
+def read_with_progress(
     plan: Study,
     files: dict[str, Path] | Path,
     center_column: str | None,
@@ -235,9 +235,6 @@ def watching(plan: Study) -> Iterator[Watcher]:
 
 def show(fitted: FittedStudy, page: Path) -> None:
     """The ratios and what to know about them, on the terminal."""
-    from rich.markup import escape
-
-    from fedcox.cli.terminal import Terminal
     from fedcox.reports.ratio_table import guarantee_panel, ratio_table, warnings_panel
 
     console = Terminal()
@@ -245,4 +242,35 @@ def show(fitted: FittedStudy, page: Path) -> None:
     for panel in (guarantee_panel(fitted), warnings_panel(fitted)):
         if panel is not None:
             console.print(panel)
-    console.print(f"The page to read: {escape(str(page))}", soft_wrap=True)
+    show_page(page)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a fit.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE.html", help="Where to write; default RUN/report.html."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="With --out: replace a file that is there.")
+    ] = False,
+) -> None:
+    """Write the report of a fit again, from its fit.json and ledger.jsonl.
+
+    Example: fedcox report run --out for-the-meeting.html
+    """
+    from fedcox.errors import OutputError
+    from fedcox.reports.run_folder import read_run
+    from fedcox.reports.study_report import write_report
+
+    fitted = read_run(run)
+    if out is not None and out.exists() and not overwrite:
+        raise OutputError(
+            f"{out} exists already.", ["Choose another name, or say --overwrite."]
+        )
+    folder = run if run.is_dir() else run.parent
+    page = out or folder / "report.html"
+    write_report(fitted, page)
+    show(fitted, page)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.progress import progress_bar
-from fedcox.cli.say import say
+from fedcox.cli.terminal import progress_bar, say
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,10 +5,9 @@ folds.jsonl while it runs, the rest when it is done.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +23,7 @@ from fedcox.evaluation.problem import FixedPatients
 from fedcox.evaluation.result import holds_results, read_results
 from fedcox.evaluation.scheme import Recipe
 from fedcox.evaluation.schemes import SCHEMES, scheme_faults, schemes_named
-from fedcox.files.writing import owners_folder, write_atomically
+from fedcox.files.writing import owners_folder, write_json
 from fedcox.study.study import Study
 from fedcox.survival.link import LINKS
 
@@ -173,19 +172,18 @@ def _ours(path: Path) -> bool:
     return path.name != ROWS or holds_results(path)
 
 
-def begin_folder(folder: Path, *, overwrite: bool) -> Path:
-    """Make the folder ready for rows, and say where these go."""
+def begin_folder(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
+    """Make the folder ready for rows; with `overwrite` the files of these names go."""
     try:
         owners_folder(folder)
         if overwrite:
-            for name in FILES:
+            for name in names:
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(
             f"Cannot write the folder {folder}: {error.strerror or error}.",
             ["Choose a folder inside one that you may write to."],
         ) from error
-    return folder / ROWS
 
 
 def write_summary(
@@ -206,8 +204,7 @@ def write_summary(
             for comparison in compared
         ],
     }
-    text = json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False)
-    write_atomically(folder / SUMMARY, text + "\n")
+    write_json(folder / SUMMARY, record)
 
 
 def _so_far(folder: Path) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from fedcox.errors import OutputError
 
@@ -109,6 +111,16 @@ def write_atomically(path: str | Path, content: str | bytes | Iterable[str]) -> 
     whole = [content] if isinstance(content, str | bytes) else content
     with whole_file(path) as part, part.open("wb") as file:
         file.writelines(one.encode() if isinstance(one, str) else one for one in whole)
+
+
+def json_text(record: Any) -> str:
+    """A record as it is read by people: indented, in its own letters, with no NaN in it."""
+    return json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def write_json(path: str | Path, record: Any) -> None:
+    """Put a record at `path`, whole or not at all."""
+    write_atomically(path, json_text(record) + "\n")
 
 
 def check_folder(

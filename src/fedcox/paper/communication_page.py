@@ -13,13 +13,12 @@ from fedcox.paper.communication import (
     PAPER_ROUNDS,
     CommunicationStudy,
     Cost,
+    Messages,
     slope,
 )
-from fedcox.paper.recorded_run import Messages
-from fedcox.reports.axis import ValueAxis, powers_axis
-from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import DASH, bytes_text, count_text, short_text
 from fedcox.reports.page import Fact, page_html
+from fedcox.reports.plot import Line, LinePlot, ValueAxis, line_plot, powers_axis
 
 _ORDERS = {
     "DT-FL, Adam": "O(T + P)",

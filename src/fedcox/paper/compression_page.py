@@ -14,8 +14,6 @@ from fedcox.paper.compression import (
     CompressionStudy,
     claims,
 )
-from fedcox.reports.axis import ValueAxis, plain_axis
-from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import (
     DASH,
     bytes_text,
@@ -25,6 +23,7 @@ from fedcox.reports.number_text import (
     signed_text,
 )
 from fedcox.reports.page import Fact, page_html
+from fedcox.reports.plot import Line, LinePlot, ValueAxis, line_plot, plain_axis
 
 #: Methods in the figure, each with its colour and dashes; the table has all of them.
 _DRAWN = (DOUBLES, "8-bit", "sign", "top 10 %", "top 3 %", "random 10 %", LBFGS_NAME)

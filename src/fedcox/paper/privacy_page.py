@@ -18,10 +18,9 @@ from fedcox.paper.privacy import (
     PrivacyStudy,
     claims,
 )
-from fedcox.reports.axis import ValueAxis, plain_axis, powers_axis
-from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import DASH, count_text, one_in_text, short_text, signed_text
 from fedcox.reports.page import Fact, page_html
+from fedcox.reports.plot import Line, LinePlot, ValueAxis, line_plot, plain_axis, powers_axis
 
 _STYLES = {NO_NOISE: 0, SECURE: 1, EACH_CENTER: 2}
 

@@ -1,4 +1,4 @@
-"""The page of the paper's slide experiment: c-indices, the paper's beside them, and a map."""
+"""Maps of the held-out slides of an experiment, with the page that ties them together."""
 
 from __future__ import annotations
 
@@ -21,6 +21,59 @@ from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import DASH, count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.slides.heatmap.files import PAGE, gallery_file, picture_file
+from fedcox.slides.heatmap.page import HeatmapRun, write_heatmap_page
+from fedcox.slides.heatmap.step import HeatmapOptions, HeatmapStep
+from fedcox.slides.heatmap.top_tiles import write_top_tiles
+from fedcox.slides.manifest import ManifestRow
+from fedcox.slides.opened_bag import KnownSlide
+from fedcox.slides.step import run_step
+from fedcox.slides.tile_scores import ScoredTiles
+
+
+def draw_examples(study: SlideStudy, folder: Path, *, command: str) -> None:
+    """Draw the study's examples, all of one fold and so on one scale, into `folder`."""
+    if not study.examples:
+        return
+    by_name = {slide.tiles.slide_id: slide for slide in study.examples}
+    first = study.examples[0]
+
+    def score(slide_id: str, known: KnownSlide) -> ScoredTiles:
+        return by_name[slide_id].tiles
+
+    options = HeatmapOptions()
+    step = HeatmapStep(
+        score=score,
+        digest=lambda slide_id: _digest(by_name[slide_id]),
+        scale=first.scale,
+        scale_words="the training folds",
+        link=first.link,
+        model="",
+        simulated=study.simulated,
+        options=options,
+    )
+    rows = [ManifestRow(name, "", "", slide.path) for name, slide in by_name.items()]
+    outcome = run_step(step, rows, folder)
+    drawn = [row.slide_id for row in rows if row.slide_id not in outcome.failed]
+    run = HeatmapRun(
+        folder=folder,
+        slides=drawn,
+        failed=[*outcome.failed.items()],
+        scale=first.scale,
+        scale_words=step.scale_words,
+        link=first.link,
+        simulated=study.simulated,
+        model=f"trained without fold {first.fold}, not kept",
+        command=command,
+    )
+    write_top_tiles(folder, drawn, options.tiles)
+    write_heatmap_page(run, folder / PAGE)
+
+
+def _digest(slide: HeldOutSlide) -> str:
+    from hashlib import sha256
+
+    return sha256(slide.tiles.scores.tobytes()).hexdigest()
+
 
 _WIDEST = 1600
 

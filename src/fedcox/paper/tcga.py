@@ -1,11 +1,14 @@
-"""The paper's section 6.2: four cancers of TCGA in regions, by folds and by left-out region."""
+"""Tables of several cancers of TCGA, read together: what is wrong is told at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
+from fedcox.data.tcga import TcgaTable, read_tcga
+from fedcox.errors import InputError
 from fedcox.evaluation.comparison import Claim
 from fedcox.evaluation.experiment import Experiment
 from fedcox.evaluation.problem import FixedPatients
@@ -13,6 +16,27 @@ from fedcox.evaluation.scheme import Recipe
 from fedcox.evaluation.schemes import SCHEMES
 from fedcox.paper.reproduction import Compared, Panel, Reproduction, mean_of
 from fedcox.survival.cohort import Cohort
+
+
+def tcga_tables(
+    files: Mapping[str, str], outcome: Path | None, regions: Path
+) -> dict[str, TcgaTable]:
+    """One table per cancer, from the clinical file of each."""
+    tables: dict[str, TcgaTable] = {}
+    faults: list[str] = []
+    for cancer, file in files.items():
+        try:
+            tables[cancer] = read_tcga(
+                clinical=file, outcome=outcome, regions=regions, cancer=cancer
+            )
+        except InputError as error:
+            faults += [error.subject, *error.faults]
+    if faults:
+        raise InputError(
+            "The tables of TCGA cannot be used as they are.", [*dict.fromkeys(faults)]
+        )
+    return tables
+
 
 _PAPER = ("BOOST", "N-FL", "DT-FL")
 _EXACT = ("DT-FL-NEWTON",)

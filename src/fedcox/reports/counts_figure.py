@@ -8,13 +8,64 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.reports.axis import equal_width
-from fedcox.reports.center_choice import choose_centers, known_sizes
-from fedcox.reports.interval_counts import interval_counts
 from fedcox.reports.number_text import count_text, noun_text, short_text
+from fedcox.reports.plot import equal_width
 from fedcox.study.fitted import CenterRow, FittedStudy
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.event_pieces import nice_step
+
+MOST_CENTERS = 20
+
+
+@dataclass(frozen=True)
+class CenterChoice:
+    """Centers shown by name, and the rest to be shown as a sum."""
+
+    shown: tuple[CenterRow, ...]
+    rest: tuple[CenterRow, ...]
+    by_size: bool = True
+
+    @property
+    def rest_name(self) -> str:
+        return f"{len(self.rest):,} {'smaller' if self.by_size else 'more'} centers"
+
+
+def choose_centers(centers: Sequence[CenterRow], *, most: int = MOST_CENTERS) -> CenterChoice:
+    """All centers in their order, or the largest ones where there are too many to read.
+
+    Where sizes are not known, the first ones.
+    """
+    if len(centers) <= most + 1:  # a "rest" of one center would be a name withheld for nothing
+        return CenterChoice(tuple(centers), ())
+    sizes = known_sizes(centers)
+    chosen = sorted(centers, key=lambda center: -(center.patients or 0)) if sizes else centers
+    return CenterChoice(tuple(chosen[:most]), tuple(chosen[most:]), by_size=bool(sizes))
+
+
+def known_sizes(centers: Sequence[CenterRow]) -> list[int] | None:
+    """Patients of each center, or None where only sums over centers were seen."""
+    sizes = [center.patients for center in centers if center.patients is not None]
+    return sizes if len(sizes) == len(centers) else None
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalCounts:
+    """Patients at risk and events in each interval, over all centers."""
+
+    at_risk: FloatArray
+    events: FloatArray
+
+
+def interval_counts(fitted: FittedStudy) -> IntervalCounts | None:
+    """None where counts would break a guarantee."""
+    at_risk = [row.at_risk for row in fitted.baseline]
+    events = [row.events for row in fitted.baseline]
+    if None in at_risk or None in events:
+        return None
+    return IntervalCounts(
+        np.array(at_risk, dtype=np.float64), np.array(events, dtype=np.float64)
+    )
+
 
 MOST_COLUMNS = 12
 SMALL_CELL = 5

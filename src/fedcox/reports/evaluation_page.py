@@ -7,19 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedcox.evaluation.comparison import REPLICATES, Claim, Comparison, compare
+from fedcox.evaluation.experiment import Experiment
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.evaluation.scheme import AbstractScheme
 from fedcox.evaluation.schemes import SCHEMES
+from fedcox.evaluation.study_experiment import PAGE, write_summary
 from fedcox.files.writing import write_atomically
-from fedcox.reports.box_figure import (
+from fedcox.reports.evaluation_figures import (
+    FEWEST,
     FEWEST_FOR_BOX,
     BoxPanel,
     Look,
     Sample,
     SamplePanel,
+    TimesFigure,
     box_figure,
+    times_figure,
 )
-from fedcox.reports.evaluation_lines import (
+from fedcox.reports.evaluation_table import (
     EVALUATION_WORDS,
     LEAKS,
     PairLine,
@@ -34,7 +39,6 @@ from fedcox.reports.evaluation_lines import (
 )
 from fedcox.reports.number_text import count_text, percent_text
 from fedcox.reports.page import Fact, page_html
-from fedcox.reports.times_figure import FEWEST, TimesFigure, times_figure
 from fedcox.survival.cohort import Cohort
 
 _LOOKS: dict[str, Look] = {"yes": "marked", "leaks": "leaks"}
@@ -293,3 +297,28 @@ def _described(
         summary.scheme for _, comparison in compared for summary in comparison.schemes
     )
     return [(name, page.schemes[name].summary) for name in names if name in page.schemes]
+
+
+def write_evaluation(
+    out: Path,
+    experiment: Experiment,
+    rows: tuple[Row, ...],
+    *,
+    unit: str,
+    notes: Sequence[str],
+    command: str,
+) -> tuple[Comparison, ...]:
+    """Sum up the rows and write the rest of the folder; `notes` are what reading had to say."""
+    compared = compare(rows, drawn_anew=experiment.problem.drawn_anew)
+    write_summary(out, experiment.header, compared, command=command, notes=notes)
+    cohorts = experiment.problem.cohorts(experiment.seeds[0])
+    page = EvaluationPage(
+        title=experiment.name,
+        lead="Learning schemes compared on patients they were not trained on.",
+        data=[EvaluatedData(experiment.name, rows, cohorts, unit)],
+        command=command,
+        versions=experiment.header["versions"],
+        notes=notes,
+    )
+    write_evaluation_page(page, out / PAGE)
+    return compared

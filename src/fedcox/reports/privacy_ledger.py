@@ -1,9 +1,9 @@
-"""What left each center: the ledger's file, and its sums per center and query."""
+"""What left each center: the ledger's file, its sums per center and query, and its tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,9 @@ from pathlib import Path
 from fedcox.errors import InputError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.files.writing import write_atomically
+from fedcox.reports.counts_figure import choose_centers, known_sizes
+from fedcox.reports.number_text import DASH, bound_text, bytes_text, count_text
+from fedcox.study.fitted import FittedStudy
 
 
 @dataclass(frozen=True)
@@ -129,3 +132,197 @@ def _rows(lines: Iterable[str], path: str | Path) -> Iterator[LedgerRow]:
                 f"Line {number} of {path} is not a row of a ledger.",
                 ["Give the ledger.jsonl that `fedcox fit` wrote beside its fit.json."],
             ) from error
+
+
+#: The ledger's words, from the least protected to the most. Others, as of keys, are no replies.
+PROTECTIONS = ("none", "masks", "noise", "masks and noise")
+
+
+def protection_of(fitted: FittedStudy) -> str:
+    """The protection of the fit as a whole, in the ledger's words."""
+    if fitted.guarantee is not None:
+        return "masks and noise" if fitted.guarantee.masked else "noise"
+    return "none" if known_sizes(fitted.centers) is not None else "masks"
+
+
+def weaker_questions(summary: LedgerSummary, protection: str) -> tuple[str, ...]:
+    """Questions of which some reply was protected less than the fit as a whole."""
+    less = frozenset(PROTECTIONS[: PROTECTIONS.index(protection)])
+    return tuple(
+        query for query in summary.queries if summary.of_query(query).protections & less
+    )
+
+
+# Replies that are not sums over patients must not pass as sums.
+PATIENT_LEVEL: Mapping[str, str] = {
+    "longest follow-up": "not a sum: the time of one patient in each center",
+    "distinct event times": "not a sum: the event times of single patients",
+    "recorded unit": "not a sum: the largest unit of which all times are whole numbers",
+}
+IN_PLAIN_WORDS: Mapping[str, str] = {
+    "covariate sums": "how many values each column has, and their sum",
+    "covariate scatter": "how the columns vary around the joint means, and together",
+    "fractional times": "how many event times are whole numbers of days, weeks, tenths, …",
+    "interval counts": "patients at risk and events in each interval",
+    "gradient": "the slope of the log-likelihood at the current estimate",
+    "diagonal": "slope, and the diagonal of the curvature",
+    "block": "slope, and the curvature without the time-by-covariate part",
+    "hessian": "slope and curvature of the log-likelihood at the current estimate",
+    "information": "the expected curvature, from which standard errors come",
+    "last interval": "how far follow-up reaches, as random marks under masks: only the largest "
+    "reach of all is seen",
+    "noised life table": "how many patients leave in each cell of time, with and without the "
+    "event, with noise",
+    "noised covariate moments": "sums of the covariates and of their squares, with noise",
+    "noised covariate products": "squares and products of the covariates, with noise",
+    "noised event moments": "sums of the covariates of those with the event, with noise",
+    "noised score": "the slope of the log-likelihood, each patient's share bounded, with noise",
+    "noised information": "the curvature of the log-likelihood, each patient's share bounded, "
+    "with noise",
+    "compressed gradient": "the slope in fewer bytes, which saves bytes and hides nothing",
+    "local steps": "where a few steps on the center's own patients lead",
+    "patients and events": "how many patients and how many events",
+    "network gradient": "the slope of the loss in every weight of a network and every interval",
+    "network loss": "how well the network does: one number over patients it is not trained on",
+    "network steps": "where training the network on the center's own patients leads",
+    "clipped network gradient": "the slope in every weight of a network, each patient's share, "
+    "with all slides, cut to a fixed length, with noise",
+    "baseline gradient": "the slope of the log-likelihood in the baseline and in one factor of "
+    "the network's risks",
+    "baseline diagonal": "slope and curvature in the baseline, the network's risks as they are",
+    "baseline hessian": "slope and curvature in the baseline and one factor of the network's "
+    "risks",
+    "baseline information": "the expected curvature in the same",
+    "tile counts": "how many patients with slides, and how many tiles",
+    "tile moments": "how the features of tiles go together: sums of their products over all "
+    "tiles, about no single one",
+    "key set-up": "public keys and sealed shares of secrets, about no patient",
+}
+
+
+#: What part of the patients a question may be put to, as names of questions end.
+_PARTS = (" of cells", " of a batch", " of a sample", " of held-out patients")
+
+
+@dataclass(frozen=True)
+class QuestionRow:
+    """One question: how often a center was asked, and what all centers together sent."""
+
+    query: str
+    words: str
+    remark: str
+    times: str
+    numbers_up: str
+    bytes_up: str
+    bytes_down: str
+    protection: str
+    epsilon: str
+
+
+@dataclass(frozen=True)
+class SenderRow:
+    """One center, or the sum of several: numbers sent per question, and in all.
+
+    `remark` tells of a center that stopped answering before the end.
+    """
+
+    name: str
+    remark: str
+    numbers: tuple[str, ...]
+    numbers_up: str
+    bytes_up: str
+    bytes_down: str
+    protection: str
+    epsilon: str
+
+
+@dataclass(frozen=True)
+class LedgerTable:
+    """`weaker` names questions that were protected less than the fit as a whole."""
+
+    questions: tuple[QuestionRow, ...]
+    total: QuestionRow
+    senders: tuple[SenderRow, ...]
+    patient_level: bool
+    weaker: tuple[str, ...]
+    any_epsilon: bool
+
+
+def ledger_table(fitted: FittedStudy) -> LedgerTable | None:
+    """What left the centers, or None where the fit came without its ledger."""
+    if not fitted.ledger:
+        return None
+    summary = summarise(fitted.ledger)
+    return LedgerTable(
+        questions=tuple(
+            _question(query, summary.of_query(query), len(summary.centers))
+            for query in summary.queries
+        ),
+        total=_question("all questions", summary.total, len(summary.centers)),
+        senders=_senders(fitted, summary),
+        patient_level=any(query in PATIENT_LEVEL for query in summary.queries),
+        weaker=weaker_questions(summary, protection_of(fitted)),
+        any_epsilon=summary.total.epsilon is not None,
+    )
+
+
+def _question(query: str, traffic: Traffic, centers: int) -> QuestionRow:
+    return QuestionRow(
+        query=query,
+        words=IN_PLAIN_WORDS.get(without_part(query), ""),
+        remark=PATIENT_LEVEL.get(query, ""),
+        times=count_text(round(traffic.times / centers, 1)),
+        numbers_up=count_text(traffic.numbers_up),
+        bytes_up=bytes_text(traffic.bytes_up),
+        bytes_down=bytes_text(traffic.bytes_down),
+        protection=_protection_text(traffic),
+        epsilon=_epsilon_text(traffic),
+    )
+
+
+def without_part(query: str) -> str:
+    """The question without the part of the patients that it was put to."""
+    for part in _PARTS:
+        query = query.removesuffix(part)
+    return query
+
+
+def _protection_text(traffic: Traffic) -> str:
+    known = [name for name in PROTECTIONS if name in traffic.protections]
+    return " or ".join([*known, *sorted(traffic.protections.difference(PROTECTIONS))]) or DASH
+
+
+def _epsilon_text(traffic: Traffic) -> str:
+    return DASH if traffic.epsilon is None else bound_text(traffic.epsilon)
+
+
+def _senders(fitted: FittedStudy, summary: LedgerSummary) -> tuple[SenderRow, ...]:
+    choice = choose_centers(fitted.centers)
+    rows = [_sender(row.name, [row.name], summary) for row in choice.shown]
+    if choice.rest:
+        rest = [row.name for row in choice.rest]
+        rows.append(_sender(choice.rest_name, rest, summary))
+    present = {row.name for row in fitted.centers}
+    rows.extend(
+        _sender(name, [name], summary, remark="stopped answering")
+        for name in summary.centers
+        if name not in present
+    )
+    return tuple(rows)
+
+
+def _sender(
+    name: str, centers: Sequence[str], summary: LedgerSummary, *, remark: str = ""
+) -> SenderRow:
+    per_query = [summary.of_centers(centers, query) for query in summary.queries]
+    whole = Traffic.together(per_query)
+    return SenderRow(
+        name=name,
+        remark=remark,
+        numbers=tuple(count_text(traffic.numbers_up) for traffic in per_query),
+        numbers_up=count_text(whole.numbers_up),
+        bytes_up=bytes_text(whole.bytes_up),
+        bytes_down=bytes_text(whole.bytes_down),
+        protection=_protection_text(whole),
+        epsilon=_epsilon_text(whole),
+    )

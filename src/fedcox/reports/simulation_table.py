@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedcox.data.synthetic import SimulatedTable
-from fedcox.reports.center_choice import choose_centers
+from fedcox.reports.counts_figure import choose_centers
 from fedcox.study.fitted import CenterRow
 from fedcox.study.study import Study
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fedcox.cli.say import say
+from fedcox.cli.terminal import Terminal, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,8 +26,6 @@ _SECONDS_BETWEEN_LINES = 10.0
 @contextmanager
 def step_display(title: str) -> Iterator[Watch]:
     """What `run_step` reports to, drawn on standard error while the block lasts."""
-    from fedcox.cli.terminal import Terminal
-
     console = Terminal(stderr=True, soft_wrap=True, highlight=False)
     if not console.is_terminal:
         yield _Lines(title, console).watch

@@ -1,4 +1,7 @@
-"""Where values and ticks go on an axis: plain, ratio and logarithmic axes."""
+"""Where values and ticks go on an axis, and lines over a pair of axes.
+
+Lines live in a square of 1000 by 1000 units that the page stretches to any width.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedcox.reports.number_text import power_text, ratio_text, short_text
+from fedcox.reports.number_text import power_text, short_text
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.event_pieces import MOST_STEPS, nice_step
-
-SMALLEST_REACH = math.log(1.02)
-LARGEST_REACH = math.log(100)
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,6 @@ class ValueAxis:
         """The same axis with labelled values."""
         ticks = tuple(Tick(self.place(value), label) for value, label in values)
         return replace(self, ticks=ticks)
-
-
-@dataclass(frozen=True)
-class RatioAxis:
-    """A logarithmic axis with one at its centre; `reach` is its half width in logs."""
-
-    reach: float
-    ticks: tuple[Tick, ...]
-
-    def place(self, ratio: float) -> float:
-        """Per cent of the width from the left, held within the axis."""
-        log_ratio = math.log(ratio) if ratio > 0 else -math.inf
-        return round(min(100.0, max(0.0, 50 + 50 * log_ratio / self.reach)), 2)
 
 
 def equal_width(ends: FloatArray) -> float | None:
@@ -90,47 +77,6 @@ def time_ticks(ends: FloatArray) -> tuple[float, ...]:
     # A short last interval brings its own end: a tick may be at it, but not beyond it.
     ticks = [step * i for i in range(math.floor(last / step * (1 + 1e-9)) + 1)]
     return tuple(ticks) if len(ticks) > 1 else (0.0, last)
-
-
-def ratio_axis(points: Sequence[float], intervals: Sequence[tuple[float, float]]) -> RatioAxis:
-    """An axis that holds every point, and the intervals but for a few far longer than most."""
-    spans = sorted(max(_distance(low), _distance(high)) for low, high in intervals)
-    usual = spans[len(spans) // 2] if spans else math.log(2)
-    farthest = max((_distance(point) for point in points), default=0.0)
-    wanted = min(max(spans, default=usual), max(2 * usual, 1.25 * farthest))
-    reach = min(LARGEST_REACH, max(SMALLEST_REACH, 1.06 * wanted))
-    axis = RatioAxis(reach, ())
-    return RatioAxis(
-        reach,
-        tuple(
-            Tick(axis.place(ratio), ratio_text(ratio, 4).rstrip("0").rstrip("."))
-            for ratio in _ratio_ticks(reach)
-        ),
-    )
-
-
-def _distance(ratio: float) -> float:
-    """How far a ratio is from one, in logs, up to the largest axis there is."""
-    return min(2 * LARGEST_REACH, abs(math.log(ratio)) if ratio > 0 else math.inf)
-
-
-def _ratio_ticks(reach: float) -> list[float]:
-    if reach < math.log(3):
-        low, high = math.exp(-reach), math.exp(reach)
-        step = _unit_fraction(nice_step(high - low, 6))
-        first = math.ceil((low - 1) / step)
-        return [1 + step * i for i in range(first, math.floor((high - 1) / step) + 1)]
-    for upward in ((2.0, 5.0, 10.0, 20.0, 50.0), (2.0, 10.0, 50.0), (10.0, 100.0)):
-        within = [ratio for ratio in upward if math.log(ratio) <= reach * 0.97]
-        # Labels need a tenth of the axis each.
-        if math.log(upward[0]) > 0.2 * reach and len(within) <= 3:
-            return [*(1 / ratio for ratio in reversed(within)), 1.0, *within]
-    return [0.1, 1.0, 10.0]
-
-
-def _unit_fraction(step: float) -> float:
-    """The same step, or the next larger one that meets one exactly: 0.2 does, 0.3 would not."""
-    return 1 / max(1, math.floor(1 / step + 1e-9))
 
 
 def power_ticks(low: float, high: float, *, most: int = 6) -> tuple[int, int, tuple[int, ...]]:
@@ -178,3 +124,80 @@ def ratios_axis(ratios: Sequence[float]) -> ValueAxis:
 def time_tick_marks(ticks: Sequence[float], last: float) -> tuple[Tick, ...]:
     """Times as places on an axis that ends at `last`."""
     return tuple(Tick(round(100 * tick / last, 2), short_text(tick)) for tick in ticks)
+
+
+MOST_DOTS = 40
+STYLES = 8
+
+
+@dataclass(frozen=True)
+class Line:
+    """What to draw: points in the units of the axes, in their order.
+
+    Lines of one `style` look the same in every plot of a page; there are eight, each with a
+    colour and dashes of its own. `dashes` takes those of another style.
+    """
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    style: int = 0
+    dashes: int | None = None
+
+
+@dataclass(frozen=True)
+class DrawnLine:
+    """A path through the points, and a dot on each where they are few."""
+
+    label: str
+    classes: str
+    path: str
+    dots: str
+
+
+@dataclass(frozen=True)
+class LinePlot:
+    """Drawn lines with the ticks of both axes, in per cent from the left and from the top.
+
+    `level` is a height worth a line of its own, such as that of no difference.
+    """
+
+    lines: tuple[DrawnLine, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    alt: str
+    level: float | None = None
+
+
+def line_plot(
+    lines: Sequence[Line],
+    across: ValueAxis,
+    up: ValueAxis,
+    *,
+    alt: str,
+    level: float | None = None,
+    dots: bool = True,
+) -> LinePlot:
+    """Place every point between the ends of the two axes; points of curves have no dots."""
+    return LinePlot(
+        lines=tuple(_drawn(line, across, up, dots=dots) for line in lines),
+        x_ticks=across.ticks,
+        y_ticks=tuple(Tick(round(100 - tick.place, 2), tick.label) for tick in up.ticks),
+        alt=alt,
+        level=None if level is None else round(1000 - 10 * up.place(level)),
+    )
+
+
+def _drawn(line: Line, across: ValueAxis, up: ValueAxis, *, dots: bool) -> DrawnLine:
+    places = [
+        (round(10 * across.place(x)), round(1000 - 10 * up.place(y))) for x, y in line.points
+    ]
+    classes = f"c{line.style % STYLES}"
+    if line.dashes is not None:
+        classes += f" dash{line.dashes % STYLES}"
+    dots = dots and len(places) <= MOST_DOTS
+    return DrawnLine(
+        line.label,
+        classes,
+        path="M" + "L".join(f"{x} {y}" for x, y in places) if places else "",
+        dots="".join(f"M{x} {y}h0" for x, y in places) if dots else "",
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedcox.cli.patient_files import StudyFile
+from fedcox.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fedcox.deployment.jobs import Session
     from fedcox.deployment.run_folder import RunFolder
     from fedcox.study.study import Study
+
 
 _PAUSE = 0.2
 #: Seconds between looks at the server, where the run itself says nothing.
@@ -95,7 +97,6 @@ def run(
 
 def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -> None:
     """Bring the study to the server, show how it goes, and raise why it stopped."""
-    from fedcox.cli.terminal import Terminal
     from fedcox.deployment import jobs
     from fedcox.deployment.run_start import needed_centers
 
