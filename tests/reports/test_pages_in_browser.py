@@ -19,7 +19,7 @@ from fedcox.reports.evaluation_page import evaluation_html
 from fedcox.reports.plan_page import plan_html
 from fedcox.study.study_plan import plan
 from tests import evaluation_examples as examples
-from tests.paper.test_compression_page import example as compression_example
+from tests.paper.test_compression import example as compression_example
 from tests.paper.test_privacy import example as privacy_example
 from tests.reports.browser import CHROMIUM, DESK, PHONE, brightness, browse, measure
 from tests.reports.test_audit_page import example as audit_example

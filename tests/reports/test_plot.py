@@ -1,18 +1,21 @@
-"""Ticks and places on the axes."""
+"""Axes, ticks, and lines over a pair of axes."""
 
 from __future__ import annotations
 
-import math
+import re
 
 import numpy as np
 import pytest
 
 from fedcox.reports.plot import (
+    MOST_DOTS,
+    Line,
+    ValueAxis,
     equal_width,
+    line_plot,
     plain_axis,
     power_ticks,
     powers_axis,
-    ratio_axis,
     ratios_axis,
     time_ticks,
 )
@@ -50,26 +53,6 @@ def test_a_nice_step_is_just_large_enough(span: float) -> None:
     step = nice_step(span, 5)
     assert span / 5 <= step * (1 + 1e-9)
     assert step <= 2.5 * span / 5
-
-
-def test_one_is_at_the_centre_of_the_ratio_axis() -> None:
-    axis = ratio_axis([0.5, 2.0], [(0.3, 0.8), (1.2, 3.4)])
-    assert axis.place(1.0) == 50.0
-    assert axis.place(0.5) == pytest.approx(100 - axis.place(2.0))
-    assert any(tick.label == "1" and tick.place == 50.0 for tick in axis.ticks)
-
-
-@pytest.mark.parametrize("spread", [0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 100.0])
-def test_every_ratio_axis_has_three_to_nine_ticks_within_it(spread: float) -> None:
-    axis = ratio_axis([1.0], [(math.exp(-spread), math.exp(spread))])
-    assert 3 <= len(axis.ticks) <= 9
-    assert all(0 <= tick.place <= 100 for tick in axis.ticks)
-    assert [tick.place for tick in axis.ticks] == sorted(tick.place for tick in axis.ticks)
-
-
-def test_infinite_and_zero_bounds_lie_at_the_ends() -> None:
-    axis = ratio_axis([1.0], [(0.0, math.inf)])
-    assert (axis.place(0.0), axis.place(math.inf)) == (0.0, 100.0)
 
 
 def test_powers_of_ten_hold_the_values() -> None:
@@ -123,3 +106,46 @@ def test_ratios_far_apart_stand_on_a_logarithmic_axis() -> None:
     assert [tick.label for tick in axis.ticks] == ["0.2", "0.5", "1", "2", "5"]
     assert axis.place(1.0) == pytest.approx(50.0)
     assert not ratios_axis([0.9, 1.2]).logarithmic
+
+
+def places(path: str) -> list[tuple[int, int]]:
+    numbers = [int(number) for number in re.findall(r"\d+", path)]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def test_points_are_placed_by_both_axes() -> None:
+    across = ValueAxis(10, 1000, (), logarithmic=True)
+    up = powers_axis([1.0, 10_000.0])
+    plot = line_plot(
+        [Line("a", [(10, 1.0), (100, 100.0), (1000, 10_000.0)])], across, up, alt=""
+    )
+    assert places(plot.lines[0].path) == [(0, 1000), (500, 500), (1000, 0)]
+    assert plot.lines[0].dots == "M0 1000h0M500 500h0M1000 0h0"
+
+
+def test_ticks_of_the_vertical_axis_count_from_the_top() -> None:
+    plot = line_plot([], plain_axis([0, 1]), plain_axis([0, 4]), alt="")
+    assert plot.y_ticks[0].place == 100.0
+    assert plot.y_ticks[-1].place == 0.0
+    assert plot.x_ticks[0].place == 0.0
+
+
+def test_a_level_has_its_height() -> None:
+    axis = plain_axis([0.0, 2.0])
+    assert line_plot([], axis, axis, alt="", level=0.5).level == pytest.approx(750)
+    assert line_plot([], axis, axis, alt="").level is None
+
+
+def test_many_points_have_no_dots_and_no_points_no_path() -> None:
+    axis = plain_axis([0, 100])
+    many = Line("many", [(x, x) for x in range(MOST_DOTS + 1)])
+    plot = line_plot([many, Line("none", [])], axis, axis, alt="")
+    assert plot.lines[0].dots == ""
+    assert len(places(plot.lines[0].path)) == MOST_DOTS + 1
+    assert plot.lines[1].path == ""
+
+
+def test_a_style_gives_colour_and_dashes_unless_others_are_asked_for() -> None:
+    axis = plain_axis([0, 1])
+    plot = line_plot([Line("a", [], 3), Line("b", [], 1, dashes=2)], axis, axis, alt="")
+    assert [line.classes for line in plot.lines] == ["c3", "c1 dash2"]
