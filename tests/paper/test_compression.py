@@ -17,9 +17,9 @@ from fedcox.paper.compression import (
     LBFGS_NAME,
     METHODS,
     CompressionStudy,
-    SimulatedStudy,
     Sizes,
-    Trained,
+    SplitStudy,
+    TrainedRun,
     claims,
     run_compression,
 )
@@ -81,7 +81,7 @@ def test_differences_are_taken_study_by_study(study: CompressionStudy) -> None:
 
 
 def test_nobody_is_both_trained_on_and_judged_by() -> None:
-    drawn = SimulatedStudy.of(400, 3, seed=5)
+    drawn = SplitStudy.of(400, 3, seed=5)
     trained = [time for c in drawn.federation.centers for time in c.cohort.time.tolist()]
     assert len(trained) == 320
     assert drawn.test.patients == 80
@@ -89,7 +89,7 @@ def test_nobody_is_both_trained_on_and_judged_by() -> None:
 
 
 def test_the_index_is_that_of_the_scores_on_the_scale_of_the_files() -> None:
-    drawn = SimulatedStudy.of(600, 3, seed=5)
+    drawn = SplitStudy.of(600, 3, seed=5)
     optimum = Newton().minimise(drawn.federation, drawn.problem)
     coefficients = optimum.beta / drawn.agreement.setting.scaling.spread
     scores = drawn.test.covariates @ coefficients
@@ -115,7 +115,7 @@ def test_json_holds_everything(study: CompressionStudy) -> None:
 
 
 def test_progress_is_told_from_nothing_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Trained(DOUBLES, 3, 4, 8.0, (0.5,), (0.0,))
+    one = TrainedRun(DOUBLES, 3, 4, 8.0, (0.5,), (0.0,))
     monkeypatch.setattr(paper_compression, "trained_once", lambda *a, **k: [one])
     told: list[tuple[int, int]] = []
     run_compression(False, lambda done, total, words: told.append((done, total)))
@@ -134,7 +134,7 @@ def made_up(**changed: tuple[float, float]) -> CompressionStudy:
     usual |= {"random 10 %": (50.0, 0.695)}
     usual |= changed
     trained = tuple(
-        Trained(name, columns, 150, size, (index, index + 0.001), (0.0, 0.0))
+        TrainedRun(name, columns, 150, size, (index, index + 0.001), (0.0, 0.0))
         for columns in (20, 200)
         for name, (size, index) in usual.items()
     )
@@ -181,7 +181,7 @@ def test_a_claim_must_hold_at_every_number_of_covariates() -> None:
 def example() -> CompressionStudy:
     """A study of the true shape, from formulas instead of runs."""
     trained = tuple(
-        Trained(
+        TrainedRun(
             method.name,
             columns,
             rounds,

@@ -131,7 +131,7 @@ def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:
     """The hospitals, and how to go on."""
     from rich.markup import escape
 
-    from fedcox.reports.simulation_table import simulation_table
+    from fedcox.reports.counts_figure import simulation_table
 
     console = Terminal()
     console.print(simulation_table(study, simulated))

@@ -23,7 +23,7 @@ from fedcox.evaluation.attacks.attack_setting import (
     Attack,
     AttackSetting,
     Candidate,
-    Patients,
+    TruePatients,
     matches,
 )
 from fedcox.evaluation.attacks.observed_sums import ALL_CENTERS, LifeTable, Observer, Recorder
@@ -112,7 +112,7 @@ Watch = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AttackOutcome:
     """What one attack reached: of `attacked` patients, so many were recovered exactly.
 
     `claimed` counts what the attacker took for patients. `by_chance` is how many would be right
@@ -132,7 +132,7 @@ class AuditedAttack:
     """One attack under every protection."""
 
     attack: Attack
-    outcomes: Mapping[Protection, Outcome]
+    outcomes: Mapping[Protection, AttackOutcome]
 
     def to_dict(self) -> dict[str, Any]:
         outcomes = {each.value: asdict(outcome) for each, outcome in self.outcomes.items()}
@@ -215,7 +215,7 @@ def audit(
     patients = sum(center.cohort.patients for center in centers)
     ordered = InProcess(centers).centers
     without = left_out(study, len(centers))
-    found: dict[str, dict[Protection, Outcome]] = {attack.name: {} for attack in attacks}
+    found: dict[str, dict[Protection, AttackOutcome]] = {attack.name: {} for attack in attacks}
     membership = {}
     for protection in protections:
         if protection in without:
@@ -227,7 +227,7 @@ def audit(
         except InputError as error:
             without[protection] = " ".join([error.subject, *error.faults])
             continue
-        truth = Patients.of([center.cohort for center in ordered], target.setting)
+        truth = TruePatients.of([center.cohort for center in ordered], target.setting)
         for attack in attacks:
             watch(f"{protection.value}: {attack.name}")
             found[attack.name][protection] = _outcome(attack, target, truth)
@@ -247,12 +247,12 @@ def audit(
     )
 
 
-def _outcome(attack: Attack, target: AttackSetting, truth: Patients) -> Outcome:
+def _outcome(attack: Attack, target: AttackSetting, truth: TruePatients) -> AttackOutcome:
     aims = attack.aims_at(target)
     if not aims:
-        return Outcome(0, 0, 0)
+        return AttackOutcome(0, 0, 0)
     if attack.active and target.noised:
-        return Outcome(0, aims, 0, None, _ONLY_NOISED)
+        return AttackOutcome(0, aims, 0, None, _ONLY_NOISED)
     claims: list[Candidate] = []
     ended = None
     try:
@@ -263,11 +263,11 @@ def _outcome(attack: Attack, target: AttackSetting, truth: Patients) -> Outcome:
     except InputError as error:
         ended = error.subject.rstrip(".")
     found = int(matches(claims, truth).size)
-    return Outcome(found, aims, len(claims), _by_chance(claims, truth, target), ended)
+    return AttackOutcome(found, aims, len(claims), _by_chance(claims, truth, target), ended)
 
 
 def _by_chance(
-    claims: Sequence[Candidate], truth: Patients, target: AttackSetting
+    claims: Sequence[Candidate], truth: TruePatients, target: AttackSetting
 ) -> int | None:
     """How many claims would be right with their outcomes in another order."""
     told = [claim for claim in claims if claim.intervals is not None]

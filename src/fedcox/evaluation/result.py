@@ -8,14 +8,30 @@ there. A line cut short by a sudden end is dropped; a file with another header i
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 from fedcox.errors import InputError, OutputError
 from fedcox.files.writing import write_atomically
+
+_LIBRARIES = ("fedcox", "numpy", "scipy", "xgboost", "xgboost-cpu")
+
+
+def library_versions() -> dict[str, str]:
+    """Python's and that of every library that is installed."""
+    found = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
 
 #: Test folds from all centers together, or all patients of one center.
 Evaluation = Literal["folds", "left out"]

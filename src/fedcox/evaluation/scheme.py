@@ -18,7 +18,7 @@ from fedcox.survival.time_grid import CensoredInterval
 
 
 @dataclass(frozen=True)
-class Traffic:
+class TrainingTraffic:
     """Real messages, counted from the ledger."""
 
     rounds: int
@@ -26,7 +26,7 @@ class Traffic:
     bytes_down: int
 
     @classmethod
-    def since(cls, ledger: Ledger, mark: tuple[int, int]) -> Traffic:
+    def since(cls, ledger: Ledger, mark: tuple[int, int]) -> TrainingTraffic:
         rows = ledger.since(mark)
         return cls(
             ledger.rounds - mark[0],

@@ -18,8 +18,8 @@ import numpy as np
 
 from fedcox.data.synthetic import CensoringBound, simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
+from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator
-from fedcox.evaluation.versions import library_versions
 from fedcox.files.writing import write_atomically
 from fedcox.reports.number_text import count_text
 from fedcox.reports.page import Fact, page_html

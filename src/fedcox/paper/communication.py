@@ -11,8 +11,8 @@ import numpy as np
 from fedcox.data.center_split import split_uniformly
 from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
+from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator
-from fedcox.evaluation.versions import library_versions
 from fedcox.federation.batch import PatientBatch
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import BYTES_PER_NUMBER, LedgerRow
@@ -170,7 +170,7 @@ _LAST_SHARE = 0.02
 
 
 @dataclass(frozen=True)
-class Method:
+class SolvingMethod:
     """A model with a way to its optimum; `per_round` is the usual reply in numbers."""
 
     name: str
@@ -180,11 +180,11 @@ class Method:
 
 
 METHODS = (
-    Method("DT-FL, Adam", "1 + T + P", "gradient of a batch", multiplied=True),
-    Method("DT-FL, L-BFGS", "1 + T + P", "gradient"),
-    Method("DT-FL, Newton", "1 + 2T + P + TP + P(P+1)/2", "hessian"),
-    Method("WebDISCO, L-BFGS", "T + TP", "risk-set sums: gradient"),
-    Method("WebDISCO, Newton", "T + TP + TP(P+1)/2", "risk-set sums: hessian"),
+    SolvingMethod("DT-FL, Adam", "1 + T + P", "gradient of a batch", multiplied=True),
+    SolvingMethod("DT-FL, L-BFGS", "1 + T + P", "gradient"),
+    SolvingMethod("DT-FL, Newton", "1 + 2T + P + TP + P(P+1)/2", "hessian"),
+    SolvingMethod("WebDISCO, L-BFGS", "T + TP", "risk-set sums: gradient"),
+    SolvingMethod("WebDISCO, Newton", "T + TP + TP(P+1)/2", "risk-set sums: hessian"),
 )
 
 
@@ -355,7 +355,7 @@ def _webdisco(federation: InProcess, solver: AbstractSolver) -> None:
 
 
 def _cost(
-    method: Method, run: RecordedRun, optimum: RecordedRun, times: int, columns: int
+    method: SolvingMethod, run: RecordedRun, optimum: RecordedRun, times: int, columns: int
 ) -> Cost:
     # The first question of a fit brings the setting along; the later ones are the usual ones.
     asked = [asked.messages for asked in run.asked if asked.question == method.usual]

@@ -19,8 +19,8 @@ from fedcox.data.center_split import split_uniformly
 from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.comparison import Claim
+from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
-from fedcox.evaluation.versions import library_versions
 from fedcox.federation.compression import CompressionName
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
@@ -64,7 +64,7 @@ QUICK = Sizes(1500, 2, (20, 60), (15, 40, 80))
 
 
 @dataclass(frozen=True)
-class Method:
+class TravelMethod:
     """A way for gradients to travel: compressed in Adam's rounds, or in L-BFGS's as doubles."""
 
     name: str
@@ -82,19 +82,19 @@ _COMPRESSED: tuple[tuple[str, CompressionName, float | None], ...] = (
     ("random 10 %", "random-k", 0.1),
 )
 METHODS = (
-    Method(DOUBLES, "none"),
-    Method("single precision", "float32"),
+    TravelMethod(DOUBLES, "none"),
+    TravelMethod("single precision", "float32"),
     *(
-        Method(name if feedback else f"{name}, no feedback", compression, keep, feedback)
+        TravelMethod(name if feedback else f"{name}, no feedback", compression, keep, feedback)
         for name, compression, keep in _COMPRESSED
         for feedback in (True, False)
     ),
-    Method(LBFGS_NAME, None),
+    TravelMethod(LBFGS_NAME, None),
 )
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedRun:
     """One method on patients with so many covariates, in so many rounds.
 
     `bytes_up` is what one center sent for it, agreements before the fit and the last question
@@ -133,18 +133,18 @@ class CompressionStudy:
     studies: int
     columns: tuple[int, ...]
     rounds: tuple[int, ...]
-    trained: tuple[Trained, ...]
+    trained: tuple[TrainedRun, ...]
     versions: Mapping[str, str]
     centers: int = CENTERS
     intervals: int = INTERVALS
     learning_rate: float = LEARNING_RATE
 
-    def along(self, method: str, columns: int) -> tuple[Trained, ...]:
+    def along(self, method: str, columns: int) -> tuple[TrainedRun, ...]:
         """From few rounds to many."""
         wanted = method, columns
         return tuple(found for found in self.trained if (found.method, found.columns) == wanted)
 
-    def last(self, method: str, columns: int) -> Trained:
+    def last(self, method: str, columns: int) -> TrainedRun:
         """After the most rounds."""
         return self.along(method, columns)[-1]
 
@@ -162,7 +162,7 @@ class CompressionStudy:
     def from_json(cls, record: Mapping[str, Any]) -> CompressionStudy:
         """The study whose JSON this is."""
         trained = tuple(
-            Trained(
+            TrainedRun(
                 **{
                     **found,
                     "c_indices": tuple(found["c_indices"]),
@@ -182,7 +182,7 @@ def run_compression(
     """Simulate studies and train each by every method; `quick` takes fewer and smaller ones."""
     sizes = QUICK if quick else FULL
     total = len(sizes.columns) * sizes.studies
-    runs: dict[int, list[list[Trained]]] = {width: [] for width in sizes.columns}
+    runs: dict[int, list[list[TrainedRun]]] = {width: [] for width in sizes.columns}
     for done, (width, number) in enumerate(product(sizes.columns, range(sizes.studies))):
         progress(done, total, f"P = {width}, study {number + 1}")
         runs[width].append(trained_once(sizes, width, seed=derived_seed(seed, number)))
@@ -202,9 +202,9 @@ def run_compression(
     )
 
 
-def trained_once(sizes: Sizes, columns: int, *, seed: int) -> list[Trained]:
+def trained_once(sizes: Sizes, columns: int, *, seed: int) -> list[TrainedRun]:
     """Every method, for every number of rounds, on one simulated study."""
-    study = SimulatedStudy.of(sizes.patients, columns, seed=seed)
+    study = SplitStudy.of(sizes.patients, columns, seed=seed)
     optimum = Newton().minimise(study.federation, study.problem)
     return [
         study.trained(method.name, solver, optimum.loss)
@@ -213,7 +213,7 @@ def trained_once(sizes: Sizes, columns: int, *, seed: int) -> list[Trained]:
     ]
 
 
-def _solvers(method: Method, sizes: Sizes, seed: int) -> Sequence[AbstractSolver]:
+def _solvers(method: TravelMethod, sizes: Sizes, seed: int) -> Sequence[AbstractSolver]:
     compression = method.compression
     if compression is None:
         return [LBFGS(max_rounds=rounds) for rounds in sizes.lbfgs_rounds]
@@ -231,7 +231,7 @@ def _solvers(method: Method, sizes: Sizes, seed: int) -> Sequence[AbstractSolver
 
 
 @dataclass(frozen=True, eq=False)
-class SimulatedStudy:
+class SplitStudy:
     """The paper's patients in a few centers, and others to judge by."""
 
     federation: InProcess
@@ -240,7 +240,7 @@ class SimulatedStudy:
     test: Cohort
 
     @classmethod
-    def of(cls, patients: int, columns: int, *, seed: int) -> SimulatedStudy:
+    def of(cls, patients: int, columns: int, *, seed: int) -> SplitStudy:
         """Censoring is uniform up to one median survival for everybody."""
         cohort = simulate_paper_cohort(
             patients,
@@ -269,7 +269,7 @@ class SimulatedStudy:
         agreement = agree(plan, federation)
         return cls(federation, agreement, start(plan, agreement), cohort.take(test))
 
-    def trained(self, method: str, solver: AbstractSolver, optimum: float) -> Trained:
+    def trained(self, method: str, solver: AbstractSolver, optimum: float) -> TrainedRun:
         """One method, with what one center sent for it."""
         mark = self.federation.ledger.mark()
         solution = solver.minimise(self.federation, self.problem)
@@ -278,7 +278,7 @@ class SimulatedStudy:
             for row in self.federation.ledger.since(mark)
             if row.center == self.federation.names[0] and row.query != _LAST_QUESTION
         ]
-        return Trained(
+        return TrainedRun(
             method,
             self.test.columns,
             len(rows),
@@ -299,10 +299,10 @@ class SimulatedStudy:
         return float("nan") if index is None else index
 
 
-def _over_studies(runs: Sequence[Trained]) -> Trained:
+def _over_studies(runs: Sequence[TrainedRun]) -> TrainedRun:
     """One method on several studies; L-BFGS may stop a round earlier in one of them."""
     first = runs[0]
-    return Trained(
+    return TrainedRun(
         first.method,
         first.columns,
         round(float(np.mean([run.rounds for run in runs]))),

@@ -25,8 +25,8 @@ from fedcox.data.synthetic import simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
 from fedcox.evaluation.comparison import Claim
+from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
-from fedcox.evaluation.versions import library_versions
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.privacy.noise import SeededRandomnessForSimulations

@@ -20,7 +20,7 @@ from fedcox.errors import CohortError
 from fedcox.evaluation.folds import TestSet, fold_numbers, fold_test_set
 from fedcox.evaluation.held_out import held_out_patients, training_federation
 from fedcox.evaluation.result import Row
-from fedcox.evaluation.scheme import Traffic
+from fedcox.evaluation.scheme import TrainingTraffic
 from fedcox.evaluation.seeds import derived_seed
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.models.architecture import TileScorer
@@ -280,7 +280,7 @@ def _judged(
     tell(DISCRETE)
     ours, traffic = _discrete(federation, recipe, derived_seed(seed, "folds", fold, DISCRETE))
     seconds = {MINI: middle - begun, DISCRETE: perf_counter() - middle}
-    nothing = Traffic(0, 0, 0)
+    nothing = TrainingTraffic(0, 0, 0)
     rows = (
         _row(MINI, mini, tested, pooled.patients, place, seconds[MINI], nothing),
         _row(DISCRETE, ours, tested, pooled.patients, place, seconds[DISCRETE], traffic),
@@ -298,7 +298,7 @@ def _slides(cohort: Cohort) -> tuple[tuple[SlideFeatures, ...], ...]:
 
 def _discrete(
     federation: InProcess, recipe: SlideRecipe, seed: int
-) -> tuple[TileRisk, Traffic]:
+) -> tuple[TileRisk, TrainingTraffic]:
     """DT-FL: the discrete-time model with label balancing, over the centers."""
     cohorts = {center.name: center.cohort for center in federation.centers}
     architecture = TileScorer(recipe.reduced, recipe.mini.hidden)
@@ -316,7 +316,7 @@ def _discrete(
     mark = federation.ledger.mark()
     trained = train_network(plan, federation)
     risk = TileRisk(architecture, trained.theta, trained.slope)
-    return risk, Traffic.since(federation.ledger, mark)
+    return risk, TrainingTraffic.since(federation.ledger, mark)
 
 
 def _row(
@@ -326,7 +326,7 @@ def _row(
     trained_on: int,
     place: tuple[int, int],
     seconds: float,
-    traffic: Traffic,
+    traffic: TrainingTraffic,
 ) -> Row:
     found = concordance_index(tested.time, tested.event, model.risk(tested)).index
     why = () if found is not None else ("No two patients of the test set can be compared.",)

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedcox.errors import OutputError
-from fedcox.evaluation.result import Row
-from fedcox.evaluation.versions import library_versions
+from fedcox.evaluation.result import Row, library_versions
 from fedcox.files.writing import whole_file
 from fedcox.paper.slide_experiment import JudgedFold, SlidePatients, SlideRecipe, judged_folds
 from fedcox.paper.slide_pipeline import (

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedcox.evaluation.attacks.attack_setting import Attacker
-from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome, Protection
+from fedcox.evaluation.audit import AttackOutcome, Audit, AuditedAttack, Protection
 from fedcox.evaluation.membership import ERROR
 from fedcox.files.writing import write_atomically
 from fedcox.reports.guarantee_words import epsilon_explained, promise_in_a_word, weakness
@@ -74,7 +74,7 @@ def headline(found: Audit) -> str:
     return " ".join(parts)
 
 
-def cell(outcome: Outcome) -> Cell:
+def cell(outcome: AttackOutcome) -> Cell:
     """Of one attack."""
     if not outcome.attacked:
         return Cell(DASH)
@@ -132,7 +132,7 @@ def idle(found: Audit) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Claim:
+class EpsilonClaim:
     """A claimed epsilon beside what was measured of it."""
 
     protection: str
@@ -144,10 +144,10 @@ class Claim:
     stands: bool
 
 
-def claims(found: Audit) -> list[Claim]:
+def claims(found: Audit) -> list[EpsilonClaim]:
     """Of every protection by noise, against whoever sees the sums and against hospitals."""
     return [
-        Claim(
+        EpsilonClaim(
             protection.value,
             against,
             bound_text(measured.claimed),
@@ -164,7 +164,7 @@ def claims(found: Audit) -> list[Claim]:
     ]
 
 
-def claim_line(claim: Claim) -> str:
+def claim_line(claim: EpsilonClaim) -> str:
     """The same for the terminal."""
     told = (
         f"Epsilon {claim.claimed} is claimed for {claim.protection}, against {claim.against}; "

@@ -1,4 +1,4 @@
-"""Patients and events: a bar per center, and a heat map over centers and intervals."""
+"""Patients and events: a bar or a row per center, and a heat map over centers and intervals."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rich.markup import escape
+from rich.table import Table
 
+from fedcox.data.synthetic import SimulatedTable
 from fedcox.reports.number_text import count_text, noun_text, short_text
 from fedcox.reports.plot import equal_width
 from fedcox.study.fitted import CenterRow, FittedStudy
+from fedcox.study.study import Study
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.event_pieces import nice_step
 
@@ -49,20 +53,20 @@ def known_sizes(centers: Sequence[CenterRow]) -> list[int] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class IntervalCounts:
+class IntervalTotals:
     """Patients at risk and events in each interval, over all centers."""
 
     at_risk: FloatArray
     events: FloatArray
 
 
-def interval_counts(fitted: FittedStudy) -> IntervalCounts | None:
+def interval_totals(fitted: FittedStudy) -> IntervalTotals | None:
     """None where counts would break a guarantee."""
     at_risk = [row.at_risk for row in fitted.baseline]
     events = [row.events for row in fitted.baseline]
     if None in at_risk or None in events:
         return None
-    return IntervalCounts(
+    return IntervalTotals(
         np.array(at_risk, dtype=np.float64), np.array(events, dtype=np.float64)
     )
 
@@ -195,7 +199,7 @@ def _added(rows: Sequence[Sequence[float] | None], whole: bool) -> list[float] |
 def heat_map(fitted: FittedStudy) -> HeatMap | None:
     """Events and patients at risk per center and stretch of time; None where none is told."""
     ends = fitted.interval_ends
-    counts = interval_counts(fitted)
+    counts = interval_totals(fitted)
     if counts is None:
         return None
     first, headings = joined_columns(ends, instants=bool(fitted.study.grid.times))
@@ -260,3 +264,23 @@ def _cells(events: FloatArray, at_risk: FloatArray, hottest: float) -> tuple[Hea
         )
         for happened, begun in zip(events, at_risk, strict=True)
     )
+
+
+def simulation_table(study: Study, simulated: SimulatedTable) -> Table:
+    """One row per hospital; where there are many, the small ones are one row."""
+    counts = simulated.frame.groupby("hospital", sort=True)["status"].agg(["size", "sum"])
+    hospitals = [
+        CenterRow(str(name), int(size), int(events))
+        for name, size, events in counts.itertuples()
+    ]
+    choice = choose_centers(hospitals)
+    rows = [(row.name, row.patients or 0, row.events or 0) for row in choice.shown]
+    if choice.rest:
+        rest = [(row.patients or 0, row.events or 0) for row in choice.rest]
+        rows.append((choice.rest_name, sum(n for n, _ in rest), sum(n for _, n in rest)))
+    table = Table("hospital", title=escape(study.name), title_justify="left")
+    table.add_column("patients", justify="right")
+    table.add_column("events", justify="right")
+    for name, patients, events in rows:
+        table.add_row(name, f"{patients:,}", f"{events:,}")
+    return table

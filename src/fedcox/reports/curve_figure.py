@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.reports.counts_figure import IntervalCounts, interval_counts
+from fedcox.reports.counts_figure import IntervalTotals, interval_totals
 from fedcox.reports.covariate_groups import CovariateGroup, Member, covariate_groups
 from fedcox.reports.number_text import DASH, count_text, finite, percent_text, short_text
 from fedcox.reports.plot import Tick, time_tick_marks, time_ticks
@@ -72,7 +72,7 @@ def time_axis(fitted: FittedStudy) -> TimeAxis:
     """
     ticks, last = axis_times(fitted), _last(fitted.interval_ends)
     marks, unit = time_tick_marks(ticks, last), fitted.study.schema.time_unit
-    counts = interval_counts(fitted)
+    counts = interval_totals(fitted)
     if counts is None:
         return TimeAxis(marks, unit)
     known = {row.time: row for row in _risk_rows(fitted, counts)}
@@ -94,7 +94,7 @@ def axis_times(fitted: FittedStudy) -> tuple[float, ...]:
     return time_ticks(fitted.interval_ends)
 
 
-def _risk_rows(fitted: FittedStudy, counts: IntervalCounts) -> Sequence[RiskRow]:
+def _risk_rows(fitted: FittedStudy, counts: IntervalTotals) -> Sequence[RiskRow]:
     """What is known of grouped time: at zero, and at those ticks where an interval ends."""
     if not fitted.grouped:
         return fitted.risk_table
@@ -109,7 +109,7 @@ def _risk_rows(fitted: FittedStudy, counts: IntervalCounts) -> Sequence[RiskRow]
     return rows
 
 
-def _few_from(counts: IntervalCounts, ends: FloatArray) -> float | None:
+def _few_from(counts: IntervalTotals, ends: FloatArray) -> float | None:
     few = np.flatnonzero(counts.at_risk < FEW_AT_RISK)
     if not few.size:
         return None

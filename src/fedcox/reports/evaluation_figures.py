@@ -213,7 +213,7 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Box:
+class BoxPlot:
     """The five places of a box: whisker, quartile, median, quartile, whisker."""
 
     low: float
@@ -233,7 +233,7 @@ class BoxRow:
 
     label: str
     look: Look
-    box: Box | None
+    box: BoxPlot | None
     dots: tuple[Dot, ...]
     expected: float | None
     words: str
@@ -310,12 +310,12 @@ def _row_of_box_figure(sample: Sample, axis: ValueAxis, source: str) -> BoxRow:
     )
 
 
-def _box(values: FloatArray, axis: ValueAxis) -> Box:
+def _box(values: FloatArray, axis: ValueAxis) -> BoxPlot:
     first, median, third = (float(value) for value in np.quantile(values, [0.25, 0.5, 0.75]))
     reach = REACH * (third - first)
     within = values[(values >= first - reach) & (values <= third + reach)]
     low, high = float(within.min()), float(within.max())
-    return Box(*(axis.place(value) for value in (low, first, median, third, high)))
+    return BoxPlot(*(axis.place(value) for value in (low, first, median, third, high)))
 
 
 def _spread(number: int) -> float:

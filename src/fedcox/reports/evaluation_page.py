@@ -85,7 +85,7 @@ class EvaluationPage:
 
 
 @dataclass(frozen=True)
-class Panel:
+class EvaluatedPanel:
     """One data set under one evaluation: boxes and table."""
 
     title: str
@@ -226,7 +226,7 @@ def _range(counts: Sequence[int]) -> str:
 
 def _panel(
     page: EvaluationPage, data: EvaluatedData, comparison: Comparison, drawn: BoxPanel
-) -> Panel:
+) -> EvaluatedPanel:
     names = [summary.scheme for summary in comparison.schemes]
     reference = page.reference if page.reference in names else names[0]
     lines = tuple(
@@ -238,7 +238,7 @@ def _panel(
         )
         for summary in comparison.schemes
     )
-    return Panel(
+    return EvaluatedPanel(
         drawn.title,
         drawn,
         reference,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedcox.reports.counts_figure import interval_counts, known_sizes
+from fedcox.reports.counts_figure import interval_totals, known_sizes
 from fedcox.reports.curve_figure import FEW_AT_RISK
 from fedcox.reports.number_text import count_text, noun_text, short_text
 from fedcox.reports.privacy_ledger import LedgerTable, protection_of
@@ -58,7 +58,7 @@ def _few_events(fitted: FittedStudy) -> list[str]:
 
 
 def _thin_tail(fitted: FittedStudy) -> list[str]:
-    counts = interval_counts(fitted)
+    counts = interval_totals(fitted)
     if counts is None:
         return []
     few = np.flatnonzero(counts.at_risk < FEW_AT_RISK)

@@ -8,12 +8,12 @@ import numpy as np
 
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
-from fedcox.evaluation.attacks.attack_setting import Patients
+from fedcox.evaluation.attacks.attack_setting import TruePatients
 from fedcox.evaluation.attacks.observed_sums import (
     ALL_CENTERS,
     LifeTable,
+    ObservedSource,
     Recorder,
-    Source,
     sources,
 )
 from fedcox.federation.center import Center
@@ -102,13 +102,13 @@ def in_the_open(cohorts: Cohorts) -> InProcess:
 
 def recorded(
     chosen: Plan, cohorts: Cohorts, federation: Federation
-) -> tuple[dict[str, Source], Setting, Patients]:
+) -> tuple[dict[str, ObservedSource], Setting, TruePatients]:
     """The messages of a fit, source by source; the setting; and whom to look for."""
     recorder = Recorder(federation)
     found: Estimate = estimate(chosen, recorder)
     setting = found.agreement.setting
     tables = life_tables(cohorts, setting, apart=federation.shows_centers)
-    truth = Patients.of(list(cohorts.values()), setting)
+    truth = TruePatients.of(list(cohorts.values()), setting)
     return sources(recorder.exchanges, setting, tables), setting, truth
 
 

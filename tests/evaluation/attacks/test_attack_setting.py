@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcox.evaluation.attacks.attack_setting import Candidate, Patients, matches
+from fedcox.evaluation.attacks.attack_setting import Candidate, TruePatients, matches
 
-PATIENTS = Patients(
+PATIENTS = TruePatients(
     np.array([[0.0, 1.0], [0.0, 1.0], [2.0, -1.0], [5.0, 5.0]]),
     np.array([3, 3, 1, 2]),
     np.array([True, True, False, False]),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedcox.evaluation.attacks.attack_setting import Attack
 from fedcox.evaluation.attacks.lattice import whole_numbers
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.audit import Audit, Outcome, Protection, audit
+from fedcox.evaluation.audit import AttackOutcome, Audit, Protection, audit
 from fedcox.study.study import Study
 from tests.evaluation.attacks.few_values import centers_of, patients, study
 
@@ -41,7 +41,7 @@ def attacked(
     )
 
 
-def outcome(found: Audit, name: str = READ) -> Outcome:
+def outcome(found: Audit, name: str = READ) -> AttackOutcome:
     (own,) = [each for each in found.attacks if each.attack.name == name]
     (reached,) = own.outcomes.values()
     return reached

@@ -17,10 +17,10 @@ from scipy.spatial import KDTree
 
 from fedcox.errors import InputError
 from fedcox.evaluation.attacks.observed_sums import (
-    Exchange,
     LifeTable,
+    ObservedAnswers,
+    ObservedSource,
     Observer,
-    Source,
     sources,
 )
 from fedcox.federation.setting import Setting
@@ -45,7 +45,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Patients:
+class TruePatients:
     """Everyone in the study, as an attacker would have to describe them."""
 
     covariates: FloatArray  # (patients, kept columns), on the common scale
@@ -53,7 +53,7 @@ class Patients:
     event: BoolArray  # (patients,), in a fitted interval
 
     @classmethod
-    def of(cls, cohorts: Sequence[Cohort], setting: Setting) -> Patients:
+    def of(cls, cohorts: Sequence[Cohort], setting: Setting) -> TruePatients:
         parts = [_scaled(cohort, setting) for cohort in cohorts]
         risks = [
             setting.grid.at_risk(cohort.time, cohort.event, setting.reading)
@@ -78,7 +78,7 @@ def _scaled(cohort: Cohort, setting: Setting) -> FloatArray:
 
 
 def matches(
-    candidates: Iterable[Candidate], patients: Patients, tolerance: float = TOLERANCE
+    candidates: Iterable[Candidate], patients: TruePatients, tolerance: float = TOLERANCE
 ) -> IntArray:
     """The patients who are recovered: every covariate within `tolerance`, outcome right.
 
@@ -108,7 +108,7 @@ def _unsure(candidate: Candidate) -> int:
     return (candidate.intervals is None) + (candidate.event is None)
 
 
-def _fits(candidate: Candidate, patients: Patients, near: IntArray) -> BoolArray:
+def _fits(candidate: Candidate, patients: TruePatients, near: IntArray) -> BoolArray:
     """Which of the patients `near` have the outcome that is claimed."""
     fits = np.ones(near.size, dtype=np.bool_)
     if candidate.intervals is not None:
@@ -148,7 +148,7 @@ class AttackSetting:
     """
 
     study: Study
-    exchanges: Sequence[Exchange]
+    exchanges: Sequence[ObservedAnswers]
     setting: Setting
     tables: Mapping[str, LifeTable]
     begin: Begin
@@ -169,7 +169,7 @@ class AttackSetting:
         return sum(self.sizes.values())
 
     @property
-    def sources(self) -> dict[str, Source]:
+    def sources(self) -> dict[str, ObservedSource]:
         """What the fit's messages tell of every source."""
         return sources(self.exchanges, self.setting, self.tables)
 

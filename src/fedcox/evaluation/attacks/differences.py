@@ -17,7 +17,7 @@ import numpy as np
 
 from fedcox.errors import SecureSumError
 from fedcox.evaluation.attacks.attack_setting import AttackSetting, Candidate, Deadline
-from fedcox.evaluation.attacks.observed_sums import Exchange, LifeTable, Observer
+from fedcox.evaluation.attacks.observed_sums import LifeTable, ObservedAnswers, Observer
 from fedcox.evaluation.attacks.read_out import read_out
 from fedcox.federation.queries.bounded_sums import NoisedMoments
 from fedcox.federation.queries.covariate_sums import CovariateSums
@@ -111,7 +111,7 @@ def subtract_centers(target: AttackSetting) -> Iterator[Candidate]:
             if isinstance(query, AbstractAdditiveQuery):
                 whole = reduce(query.combine, exchange.replies.values())
                 rest = _total(observer, query)
-                own.append(Exchange(query, {name: _less(query, whole, rest)}))
+                own.append(ObservedAnswers(query, {name: _less(query, whole, rest)}))
         if counts is not None:
             left = _less(life, counts, _total(observer, life))
             tables[name] = LifeTable.of(left, target.setting)

@@ -19,7 +19,7 @@ import numpy as np
 
 from fedcox.evaluation.attacks.attack_setting import Candidate, Deadline, TimeLimitError
 from fedcox.evaluation.attacks.lattice import equations_of, whole_numbers
-from fedcox.evaluation.attacks.observed_sums import Source
+from fedcox.evaluation.attacks.observed_sums import ObservedSource
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.time_grid import Pieces
@@ -53,7 +53,7 @@ _Numbers = tuple[int, ...]
 
 
 def read_exposures(
-    source: Source, kinds: FloatArray, life: FineTable, deadline: Deadline
+    source: ObservedSource, kinds: FloatArray, life: FineTable, deadline: Deadline
 ) -> Iterator[Candidate]:
     """Claims for every piece in which one way of leaving explains the sums.
 
@@ -87,7 +87,7 @@ def _solve(pieces: Sequence[_Piece], deadline: Deadline) -> None:
 
 
 def _pieces(
-    source: Source, kinds: FloatArray, life: FineTable, deadline: Deadline
+    source: ObservedSource, kinds: FloatArray, life: FineTable, deadline: Deadline
 ) -> Iterator[_Piece]:
     grid = source.setting.grid
     if not isinstance(grid, Pieces) or source.setting.basis is not None:
@@ -103,7 +103,7 @@ def _pieces(
 
 
 def _exposures(
-    source: Source, kinds: FloatArray, number: int, width: float, unit: float | None
+    source: ObservedSource, kinds: FloatArray, number: int, width: float, unit: float | None
 ) -> FloatArray | None:
     """The time that each kind lives through in a piece; None where the sums do not tell."""
     table, equations = source.table, equations_of(source, kinds, number)
@@ -127,7 +127,7 @@ def _exposures(
     return None if float(errors.max()) > 0.1 * _NEAR else np.asarray(solved * width)
 
 
-def _events(source: Source, number: int) -> FloatArray:
+def _events(source: ObservedSource, number: int) -> FloatArray:
     """What events take from the slopes in α: one each, whoever has it."""
     sums = source.sums
     others = sums.curved.size + sums.cross[:, number].size

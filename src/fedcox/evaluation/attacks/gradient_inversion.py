@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from fedcox.evaluation.attacks.attack_setting import Candidate
-from fedcox.evaluation.attacks.observed_sums import LifeTable, ObservedSums, Source
+from fedcox.evaluation.attacks.observed_sums import LifeTable, ObservedSource, ObservedSums
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.derivatives import risk_of
 from fedcox.survival.link import AbstractLink
@@ -26,7 +26,7 @@ _CERTAIN = 1e-2  # an error the attacker expects in a covariate, at most
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class GroupOutcomes:
     """In how many fitted intervals each patient is at risk, and whether an event ends that."""
 
     intervals: IntArray  # (patients,)
@@ -43,7 +43,7 @@ class _Cells:
 
 
 def sums_of(
-    link: AbstractLink, sums: ObservedSums, outcomes: Outcomes, x: FloatArray
+    link: AbstractLink, sums: ObservedSums, outcomes: GroupOutcomes, x: FloatArray
 ) -> ObservedSums:
     """What patients with covariates `x` (patients, columns) add to the sums at every point."""
     every = np.arange(sums.alpha.shape[1])
@@ -64,7 +64,7 @@ def sums_of(
 def fit_group(
     link: AbstractLink,
     sums: ObservedSums,
-    outcomes: Outcomes,
+    outcomes: GroupOutcomes,
     intervals: IntArray,
     *,
     whole: bool,
@@ -106,7 +106,7 @@ class _Problem:
 
     link: AbstractLink
     sums: ObservedSums
-    outcomes: Outcomes
+    outcomes: GroupOutcomes
     intervals: IntArray
     whole: bool
 
@@ -183,7 +183,7 @@ class _Problem:
 def _cells(
     link: AbstractLink,
     sums: ObservedSums,
-    outcomes: Outcomes,
+    outcomes: GroupOutcomes,
     x: FloatArray,
     intervals: IntArray,
     shift: float = 0.0,
@@ -206,7 +206,7 @@ MOST_AT_ONCE = 12
 
 
 def peel_tail(
-    source: Source, rng: np.random.Generator, most_at_once: int = MOST_AT_ONCE
+    source: ObservedSource, rng: np.random.Generator, most_at_once: int = MOST_AT_ONCE
 ) -> list[Candidate]:
     """Patients found from the last interval backwards, until too many leave at once.
 
@@ -245,17 +245,19 @@ def peel_tail(
     return found
 
 
-def leaving_in(table: LifeTable, interval: int) -> Outcomes:
+def leaving_in(table: LifeTable, interval: int) -> GroupOutcomes:
     """The patients who are at risk in an interval and not in the next, by a life table."""
     people = round(float(table.leaving[interval]))
     events = min(int(table.events[interval]), people)
-    return Outcomes(np.full(people, interval + 1, dtype=np.int64), np.arange(people) < events)
+    return GroupOutcomes(
+        np.full(people, interval + 1, dtype=np.int64), np.arange(people) < events
+    )
 
 
-def everyone(table: LifeTable) -> Outcomes:
+def everyone(table: LifeTable) -> GroupOutcomes:
     """The outcomes of all patients, as a life table has them."""
     parts = [leaving_in(table, interval) for interval in range(table.events.size)]
-    return Outcomes(
+    return GroupOutcomes(
         _joined([part.intervals for part in parts]),
         _joined([part.event.astype(np.int64) for part in parts]).astype(np.bool_),
     )
@@ -270,7 +272,7 @@ SMALL_CENTER = 10
 
 
 def invert_small_center(
-    source: Source, rng: np.random.Generator, most: int = SMALL_CENTER
+    source: ObservedSource, rng: np.random.Generator, most: int = SMALL_CENTER
 ) -> list[Candidate]:
     """Everyone who is at risk in a fitted interval; the life table tells their outcomes.
 

@@ -20,7 +20,7 @@ from scipy.linalg import qr
 
 from fedcox.errors import needs_extra
 from fedcox.evaluation.attacks.attack_setting import Candidate, Deadline
-from fedcox.evaluation.attacks.observed_sums import ObservedSums, Source
+from fedcox.evaluation.attacks.observed_sums import ObservedSource, ObservedSums
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import risk_of
 
@@ -109,7 +109,7 @@ class Equations(NamedTuple):
 
 
 def read_whole_numbers(
-    source: Source, kinds: FloatArray, deadline: Deadline
+    source: ObservedSource, kinds: FloatArray, deadline: Deadline
 ) -> Iterator[Candidate]:
     """Claims from the last interval to the first, until no numbers explain the sums."""
     table, canonical = source.table, source.setting.link.canonical
@@ -131,7 +131,7 @@ def read_whole_numbers(
                 yield Candidate(kinds[kind], interval + 1, event)
 
 
-def equations_of(source: Source, kinds: FloatArray, interval: int) -> Equations:
+def equations_of(source: ObservedSource, kinds: FloatArray, interval: int) -> Equations:
     """All sums about one interval, at every point."""
     sums, link = source.sums, source.setting.link
     with np.errstate(over="ignore"):

@@ -22,7 +22,7 @@ ALL_CENTERS = "all centers"
 
 
 @dataclass(frozen=True, eq=False)
-class Exchange:
+class ObservedAnswers:
     """One question, and what came back from each source."""
 
     query: AbstractQuery[Any]
@@ -55,7 +55,7 @@ class Recorder(AbstractFederation):
     """
 
     federation: Federation
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[ObservedAnswers] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
 
     @property
@@ -91,7 +91,7 @@ class Recorder(AbstractFederation):
         return totals + by_query[len(queries) :]
 
     def _keep(self, query: AbstractQuery[Any], replies: Mapping[str, Any]) -> None:
-        self.exchanges.append(Exchange(query, dict(replies)))
+        self.exchanges.append(ObservedAnswers(query, dict(replies)))
 
 
 #: Points of a long fit that are looked at; more tell little that is new.
@@ -152,7 +152,7 @@ class ObservedSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class ObservedSource:
     """One center, or all of them together, as the coordinator knows it after a fit."""
 
     setting: Setting
@@ -161,8 +161,8 @@ class Source:
 
 
 def sources(
-    exchanges: Sequence[Exchange], setting: Setting, tables: Mapping[str, LifeTable]
-) -> dict[str, Source]:
+    exchanges: Sequence[ObservedAnswers], setting: Setting, tables: Mapping[str, LifeTable]
+) -> dict[str, ObservedSource]:
     """Put a fit's messages together, source by source.
 
     Points that were asked for a batch of patients are left out: see `single_patient.py`.
@@ -174,17 +174,17 @@ def sources(
     if not asked:
         return {}
     return {
-        name: Source(setting, table, _stacked_sums(asked, name))
+        name: ObservedSource(setting, table, _stacked_sums(asked, name))
         for name, table in tables.items()
     }
 
 
-def _whole(exchange: Exchange, setting: Setting) -> bool:
+def _whole(exchange: ObservedAnswers, setting: Setting) -> bool:
     query = exchange.query
     return isinstance(query, DerivativesAt) and query.agreed is setting and query.batch is None
 
 
-def _stacked_sums(asked: Sequence[Exchange], name: str) -> ObservedSums:
+def _stacked_sums(asked: Sequence[ObservedAnswers], name: str) -> ObservedSums:
     points = [point for exchange in asked if (point := exchange.query.point) is not None]
     sums: list[Derivatives] = [exchange.replies[name] for exchange in asked]
     intervals, columns = points[0][0].size, points[0][1].size
@@ -204,6 +204,6 @@ def _stacked_sums(asked: Sequence[Exchange], name: str) -> ObservedSums:
     )
 
 
-def _expected(exchange: Exchange) -> bool:
+def _expected(exchange: ObservedAnswers) -> bool:
     query = exchange.query
     return isinstance(query, DerivativesAt) and query.detail is Detail.INFORMATION

@@ -18,7 +18,7 @@ from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
 from fedcox.evaluation.attacks.attack_setting import AttackSetting, Candidate, Deadline
 from fedcox.evaluation.attacks.exposures import FineTable, read_exposures
 from fedcox.evaluation.attacks.lattice import MOST_UNKNOWNS, read_whole_numbers, whole_numbers
-from fedcox.evaluation.attacks.observed_sums import Exchange, LifeTable, sources
+from fedcox.evaluation.attacks.observed_sums import LifeTable, ObservedAnswers, sources
 from fedcox.federation.queries.bounded_sums import (
     AbstractBoundedSum,
     NoisedEventMoments,
@@ -94,7 +94,7 @@ def read_the_fit(target: AttackSetting) -> Iterator[Candidate]:
 
 def read_out(
     target: AttackSetting,
-    exchanges: Sequence[Exchange],
+    exchanges: Sequence[ObservedAnswers],
     tables: Mapping[str, LifeTable],
     deadline: Deadline,
 ) -> Iterator[Candidate]:
@@ -111,7 +111,7 @@ def read_out(
             yield from read_exposures(source, kinds, _fine_table(exchanges, name), deadline)
 
 
-def _fine_table(exchanges: Sequence[Exchange], name: str) -> FineTable:
+def _fine_table(exchanges: Sequence[ObservedAnswers], name: str) -> FineTable:
     """The life table on cells that a study of exact time begins with."""
     for exchange in reversed(exchanges):
         query = exchange.query
@@ -121,7 +121,10 @@ def _fine_table(exchanges: Sequence[Exchange], name: str) -> FineTable:
 
 
 def _read_noised(
-    target: AttackSetting, exchanges: Sequence[Exchange], kinds: FloatArray, deadline: Deadline
+    target: AttackSetting,
+    exchanges: Sequence[ObservedAnswers],
+    kinds: FloatArray,
+    deadline: Deadline,
 ) -> Iterator[Candidate]:
     for exchange in exchanges:
         query = exchange.query

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedcox.evaluation.attacks.attack_setting import Candidate
-from fedcox.evaluation.attacks.observed_sums import ALL_CENTERS, Exchange, Observer
+from fedcox.evaluation.attacks.observed_sums import ALL_CENTERS, ObservedAnswers, Observer
 from fedcox.federation.batch import CellBatch, PatientBatch
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
@@ -21,7 +21,9 @@ from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail
 
 
-def read_batches(exchanges: Sequence[Exchange], sizes: Mapping[str, int]) -> list[Candidate]:
+def read_batches(
+    exchanges: Sequence[ObservedAnswers], sizes: Mapping[str, int]
+) -> list[Candidate]:
     """Patients who were alone in their source's share of a batch; each once.
 
     Whoever runs the study deals out the patients' numbers: `sizes` are the patients of each
@@ -53,7 +55,7 @@ def ask_for_single_patients(
     for step in range(rounds):
         batch = PatientBatch(0, step, 1, population)
         query = DerivativesAt(setting, alpha, beta, Detail.GRADIENT, batch)
-        exchanges.append(Exchange(query, observer.replies(query)))
+        exchanges.append(ObservedAnswers(query, observer.replies(query)))
     return read_batches(exchanges, sizes)
 
 
@@ -90,7 +92,9 @@ def _read(sums: Derivatives, setting: Setting) -> Candidate | None:
 _USUAL = (0.0, 1.0, 2.0)
 
 
-def read_rare_columns(exchanges: Sequence[Exchange], setting: Setting) -> Iterator[Candidate]:
+def read_rare_columns(
+    exchanges: Sequence[ObservedAnswers], setting: Setting
+) -> Iterator[Candidate]:
     """One claim for each column and usual value, of every source.
 
     A column that has one value for all but one patient gives that patient away: the sums of
@@ -105,7 +109,7 @@ def read_rare_columns(exchanges: Sequence[Exchange], setting: Setting) -> Iterat
                 yield from _claims(sums[name], scatter, exchange.query.mean, setting)
 
 
-def _replies(exchanges: Sequence[Exchange], kind: type) -> Mapping[str, Any]:
+def _replies(exchanges: Sequence[ObservedAnswers], kind: type) -> Mapping[str, Any]:
     found = [each.replies for each in exchanges if isinstance(each.query, kind)]
     return found[-1] if found else {}
 

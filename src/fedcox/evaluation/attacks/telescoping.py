@@ -14,10 +14,10 @@ import numpy as np
 
 from fedcox.evaluation.attacks.attack_setting import Candidate
 from fedcox.evaluation.attacks.observed_sums import (
-    Exchange,
     LifeTable,
+    ObservedAnswers,
+    ObservedSource,
     Observer,
-    Source,
     sources,
 )
 from fedcox.federation.queries.derivatives import DerivativesAt
@@ -62,7 +62,7 @@ def single_patients(sums: GroupSums, table: LifeTable) -> list[Candidate]:
     return [claim for claim in found if np.isfinite(claim.covariates).all()]
 
 
-def telescope_blocks(source: Source) -> list[Candidate]:
+def telescope_blocks(source: ObservedSource) -> list[Candidate]:
     """Single patients in the time × covariate blocks that were asked for at β = 0."""
     sums, link = source.sums, source.setting.link
     best: list[Candidate] = []
@@ -81,12 +81,12 @@ def telescope_blocks(source: Source) -> list[Candidate]:
 
 def ask_for_block(
     observer: Observer, setting: Setting, tables: Mapping[str, LifeTable]
-) -> dict[str, Source]:
+) -> dict[str, ObservedSource]:
     """Ask for the expected information at β = 0: one round, and all weights are known."""
     alpha = np.full(setting.intervals, -2.0)
     beta = np.zeros(setting.columns)
     query = DerivativesAt(setting, alpha, beta, Detail.INFORMATION)
-    return sources([Exchange(query, observer.replies(query))], setting, tables)
+    return sources([ObservedAnswers(query, observer.replies(query))], setting, tables)
 
 
 def _from_the_tail(

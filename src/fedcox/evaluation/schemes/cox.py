@@ -14,8 +14,8 @@ from fedcox.evaluation.scheme import (
     LinearRisk,
     Recipe,
     RiskModel,
-    Traffic,
     Trained,
+    TrainingTraffic,
     pooled,
 )
 from fedcox.federation.center import Center
@@ -142,7 +142,7 @@ def train_cox_on_batches(federation: Federation, recipe: Recipe, seed: int) -> T
     _, beta = training.train(federation, problem, sampler)
     coefficients = np.zeros(mean.size)
     coefficients[scaling.keep] = scaling.coefficients(beta)
-    traffic = Traffic.since(federation.ledger, mark)
+    traffic = TrainingTraffic.since(federation.ledger, mark)
     return Trained(
         (LinearRisk(coefficients, mean),),
         rounds=traffic.rounds,

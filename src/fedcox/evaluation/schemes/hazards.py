@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcox.engines.in_process import InProcess
-from fedcox.evaluation.scheme import AbstractScheme, LinearRisk, Recipe, Traffic, Trained
+from fedcox.evaluation.scheme import (
+    AbstractScheme,
+    LinearRisk,
+    Recipe,
+    Trained,
+    TrainingTraffic,
+)
 from fedcox.evaluation.schemes.cox import FAINT_RIDGE
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.setting import Setting
@@ -120,7 +126,7 @@ class HazardModel:
         scaling = self.setting.scaling
         coefficients = np.zeros(self.mean.size)
         coefficients[scaling.keep] = scaling.coefficients(beta)
-        traffic = Traffic.since(self.federation.ledger, self.mark)
+        traffic = TrainingTraffic.since(self.federation.ledger, self.mark)
         return Trained(
             (LinearRisk(coefficients, self.mean),),
             notes,
