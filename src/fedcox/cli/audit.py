@@ -94,7 +94,7 @@ def _watching() -> Iterator[Callable[[str], None]]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with progress_bar(*columns) as progress:
         task = progress.add_task("reading", total=None)
-        yield lambda told: progress.update(task, description=told)
+        yield lambda attack: progress.update(task, description=attack)
 
 
 def _write(found: Audit, folder: Path) -> None:

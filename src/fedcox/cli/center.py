@@ -67,7 +67,7 @@ def start(
     home = CenterFolder.read(folder)
     console = Terminal(highlight=False, soft_wrap=True)
     # Before anything is approved: it shows what is written to the center's log from here on.
-    watched = _Watched(home, Approvals(home.pending, home.approved), console, folder)
+    watched = _CenterTerminal(home, Approvals(home.pending, home.approved), console, folder)
     settings = prepare(home, data, policy, approve or [], unseen=unseen)
     _greet(home, console)
     _attend(home, settings, watched, console)
@@ -88,7 +88,7 @@ def _greet(home: CenterFolder, console: Console) -> None:
 
 
 def _attend(
-    home: CenterFolder, settings: CenterSettings, watched: _Watched, console: Console
+    home: CenterFolder, settings: CenterSettings, watched: _CenterTerminal, console: Console
 ) -> None:
     """Answer until Ctrl-C; an end for any other reason is an error."""
     from fedcox.deployment import client, processes
@@ -113,7 +113,7 @@ def _attend(
     )
 
 
-class _Watched:
+class _CenterTerminal:
     """What happens at a center, as lines on its terminal."""
 
     def __init__(

@@ -106,7 +106,7 @@ def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -
         _wait_for_centers(home, line, needed, wait, console)
         job = line.submit(kept.path.name, needed)
         try:
-            _follow(home, line, job, kept, _Shown(console))
+            _follow(home, line, job, kept, _RunTerminal(console))
         except KeyboardInterrupt:
             kept.ask_to_stop()
             line.abort(job)
@@ -118,7 +118,7 @@ def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -
 
 
 def _follow(
-    home: CoordinatorFolder, line: Session, job: str, kept: RunFolder, shown: _Shown
+    home: CoordinatorFolder, line: Session, job: str, kept: RunFolder, shown: _RunTerminal
 ) -> None:
     """Show the progress of a run until it ends."""
     from fedcox.deployment.run_start import ended
@@ -127,12 +127,12 @@ def _follow(
     progress, begun = FollowedFile(kept.progress), time.monotonic()
     looked = begun
     while True:
-        told = progress.rows()
-        for each in told:
-            shown.line(each)
-        if told and told[-1]["kind"] in ("done", "failed"):
+        events = progress.rows()
+        for event in events:
+            shown.line(event)
+        if events and events[-1]["kind"] in ("done", "failed"):
             return
-        if not told and time.monotonic() > looked + _LOOK:
+        if not events and time.monotonic() > looked + _LOOK:
             looked = time.monotonic()
             if looked > begun + _SLOW:
                 shown.nothing_yet()
@@ -147,16 +147,16 @@ def _wait_for_centers(
     """Until all are there; for those that the study can do without, not for long."""
     from fedcox.errors import CentersMissingError
 
-    begun, told = time.monotonic(), None
+    begun, shown = time.monotonic(), None
     while True:
         connected = line.connected()
         missing = [name for name in home.centers if name not in connected]
         enough, waited = len(connected) >= needed, time.monotonic() - begun
-        if connected != told:
+        if connected != shown:
             console.print(f"Connected: {', '.join(connected) or 'nobody yet'}.")
             if missing:
                 console.print(f"Waiting for {', '.join(missing)}.")
-            told = connected
+            shown = connected
         if not missing or (enough and waited > min(wait, _GRACE)):
             return
         if waited > wait:
@@ -167,7 +167,7 @@ def _wait_for_centers(
         time.sleep(1.0)
 
 
-class _Shown:
+class _RunTerminal:
     """The progress of a run as lines on a terminal."""
 
     def __init__(self, console: Console) -> None:
@@ -176,20 +176,20 @@ class _Shown:
         self._asked = 0
         self._silent = True
 
-    def line(self, told: dict[str, Any]) -> None:
+    def line(self, event: dict[str, Any]) -> None:
         self._silent = False
-        if told["kind"] == "code":
-            self._console.print(f"The code by which hospitals approve it: {told['code']}")
-        elif told["kind"] == "waiting":
-            for name, reason in sorted(told["reasons"].items()):
+        if event["kind"] == "code":
+            self._console.print(f"The code by which hospitals approve it: {event['code']}")
+        elif event["kind"] == "waiting":
+            for name, reason in sorted(event["reasons"].items()):
                 if self._waiting.get(name) != reason:
                     self._console.print(f"Waiting for {name}: {reason}.", markup=False)
-            self._waiting = told["reasons"]
-        elif told["kind"] == "without":
-            for name, reason in sorted(told["reasons"].items()):
+            self._waiting = event["reasons"]
+        elif event["kind"] == "without":
+            for name, reason in sorted(event["reasons"].items()):
                 self._console.print(f"{name} takes no part: {reason}.", style="yellow")
-        elif told["kind"] == "exchange":
-            self._exchange(told)
+        elif event["kind"] == "exchange":
+            self._exchange(event)
 
     def nothing_yet(self) -> None:
         """No word so far: a center's process has two minutes to start."""
@@ -197,20 +197,20 @@ class _Shown:
             self._silent = False
             self._console.print("Waiting for the centers to start the study.")
 
-    def _exchange(self, told: dict[str, Any]) -> None:
+    def _exchange(self, event: dict[str, Any]) -> None:
         # Who waits, and who takes no part, is told as such.
-        if told["step"] not in ("hello", "study"):
-            for name, reason in sorted(told["lost"].items()):
+        if event["step"] not in ("hello", "study"):
+            for name, reason in sorted(event["lost"].items()):
                 self._console.print(f"{name} is lost: {reason}.", style="yellow")
-        slowest = max(told["seconds"].values(), default=0.0)
-        if told["step"] == "ping":
+        slowest = max(event["seconds"].values(), default=0.0)
+        if event["step"] == "ping":
             self._console.print(f"Empty round: all answered in {slowest:.3f} s.")
-        if not told["questions"]:
+        if not event["questions"]:
             return
         self._asked += 1
-        answered = sorted(set(told["seconds"]) - set(told["lost"]))
+        answered = sorted(set(event["seconds"]) - set(event["lost"]))
         self._console.print(
-            f"Round {self._asked}, {', '.join(told['questions'])}: {', '.join(answered)} "
+            f"Round {self._asked}, {', '.join(event['questions'])}: {', '.join(answered)} "
             f"answered in {slowest:.2f} s.",
             markup=False,
         )

@@ -22,7 +22,6 @@ from fedcox.cli.patient_files import (
 from fedcox.cli.terminal import Terminal, progress_bar, show_page
 
 if TYPE_CHECKING:
-    from fedcox.data.encoding import LoadedCohort
     from fedcox.engines.in_process import InProcess
     from fedcox.privacy.policy import Policy
     from fedcox.solvers.solver import Watcher
@@ -127,21 +126,17 @@ def fit_with_progress(
     from dataclasses import replace
 
     from fedcox.errors import FedcoxWarning
+    from fedcox.study.center_files import reading_notices
     from fedcox.study.fit import fit as run
-    from fedcox.study.fitted import Notice
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", FedcoxWarning)
+    with reading_notices(plan) as notices:
         federation = read_with_progress(plan, files, center_column, limits)
         if budget is not None:
             federation = _with_budgets(plan, federation, budget)
-    told = tuple(Notice(warning.category.__name__, str(warning.message)) for warning in caught)
-    if plan.privacy.noised:
-        told = ()  # that anybody was left out may be about one patient: `check` tells it
     with warnings.catch_warnings(), watching(plan) as watch:
         warnings.simplefilter("ignore", FedcoxWarning)  # they come back in `notices`
         fitted = run(plan, federation, watch)
-    return replace(fitted, notices=told + fitted.notices)
+    return replace(fitted, notices=(*notices, *fitted.notices))
 
 
 def _with_budgets(plan: Study, federation: InProcess, folder: Path) -> InProcess:
@@ -164,46 +159,18 @@ def read_with_progress(
     limits: Mapping[str | None, Policy] | None = None,
 ) -> InProcess:
     """Centers from the files, each under its policy, if these let the study run."""
-    from fedcox.engines.in_process import InProcess
-    from fedcox.study.admission import check_policies
-    from fedcox.study.center_policies import policies_by_center
-
-    loaded = _read_files(plan, files, center_column)
-    federation = InProcess.from_loaded(loaded, policies_by_center(limits or {}, loaded))
-    check_policies(plan, federation.centers)
-    return federation
-
-
-def _read_files(
-    plan: Study, files: dict[str, Path] | Path, center_column: str | None
-) -> dict[str, LoadedCohort]:
-    """Read every file; the faults of all of them are told at once."""
-    from fedcox.data.cohort_file import read_cohort, read_table
-    from fedcox.data.encoding import cohort_from_frame, cohorts_by_center
-    from fedcox.errors import CohortError
+    from fedcox.study.center_files import read_centers
 
     with progress_bar() as progress:
         if isinstance(files, Path):
             progress.add_task(f"reading {files}", total=None)
-            table = read_table(files)
-            if center_column is None:
-                whole = cohort_from_frame(table, plan.schema, source=str(files))
-                return {"all": whole}
-            return cohorts_by_center(
-                table, plan.schema, center=center_column, source=str(files)
-            )
-        loaded, faulty = {}, []
-        for name, file in progress.track(files.items(), description="reading"):
-            try:
-                loaded[name] = read_cohort(file, plan.schema, center=name)
-            except CohortError as error:
-                faulty.append(error)
-    if len(faulty) == 1:
-        raise faulty[0]
-    if faulty:
-        told = [line for error in faulty for line in (error.subject, *error.faults)]
-        raise CohortError(f"{len(faulty)} of {len(files)} centers cannot be used.", told)
-    return loaded
+        return read_centers(
+            plan,
+            files,
+            center_column,
+            limits,
+            each=lambda every: progress.track(every, description="reading"),
+        )
 
 
 @contextmanager
@@ -223,12 +190,12 @@ def watching(plan: Study) -> Iterator[Watcher]:
         def watch(step: Step) -> None:
             nonlocal asked
             asked += 1
-            told = f"step {asked}{of}"
+            line = f"step {asked}{of}"
             if isfinite(step.loss):  # under noise nobody asks for it
-                told += f": loss {step.loss:.6g}"
+                line += f": loss {step.loss:.6g}"
             if step.decrement is not None:
-                told += f", still to gain {step.decrement / 2:.1e}"
-            progress.update(task, advance=1, description=told)
+                line += f", still to gain {step.decrement / 2:.1e}"
+            progress.update(task, advance=1, description=line)
 
         yield watch
 

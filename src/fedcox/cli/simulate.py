@@ -147,11 +147,11 @@ def _show_cost(out: Path, seconds: float) -> None:
     from fedcox.reports.number_text import bytes_text, noun_text
 
     sizes = [file.stat().st_size for file in out.iterdir()]
-    told = f"{noun_text(len(sizes), 'file')}, {bytes_text(sum(sizes))}, in {seconds:.1f} s"
+    line = f"{noun_text(len(sizes), 'file')}, {bytes_text(sum(sizes))}, in {seconds:.1f} s"
     peak = _peak_memory()
     if peak is not None:
-        told += f"; {bytes_text(peak)} of memory at most"
-    Terminal().print(f"{told}.", soft_wrap=True, highlight=False)
+        line += f"; {bytes_text(peak)} of memory at most"
+    Terminal().print(f"{line}.", soft_wrap=True, highlight=False)
 
 
 def _peak_memory() -> int | None:

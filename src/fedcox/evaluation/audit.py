@@ -205,7 +205,7 @@ def audit(
     attacks: Sequence[Attack] = ATTACKS,
     seconds: float = SECONDS,
     trials: int = TRIALS,
-    watch: Watch = lambda told: None,
+    watch: Watch = lambda words: None,
 ) -> Audit:
     """Run `attacks` under those of `protections` that the study can have.
 
@@ -270,13 +270,13 @@ def _by_chance(
     claims: Sequence[Candidate], truth: TruePatients, target: AttackSetting
 ) -> int | None:
     """How many claims would be right with their outcomes in another order."""
-    told = [claim for claim in claims if claim.intervals is not None]
-    if len(told) < _FEWEST_DEALT:
+    complete = [claim for claim in claims if claim.intervals is not None]
+    if len(complete) < _FEWEST_DEALT:
         return None
-    order = target.rng().permutation(len(told))
+    order = target.rng().permutation(len(complete))
     dealt = [
-        Candidate(claim.covariates, told[other].intervals, told[other].event)
-        for claim, other in zip(told, order.tolist(), strict=True)
+        Candidate(claim.covariates, complete[other].intervals, complete[other].event)
+        for claim, other in zip(complete, order.tolist(), strict=True)
     ]
     return int(matches(dealt, truth).size)
 

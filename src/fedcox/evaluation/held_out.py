@@ -111,7 +111,7 @@ def mean_index(
             for model in models
         ]
     except CohortError as error:
-        return None, (_told(error),)
+        return None, (_in_words(error),)
     indices = [one.index for one in found if one.index is not None]
     if not indices:
         return None, (_incomparable(patients),)
@@ -128,7 +128,7 @@ def _trained(
         try:
             trained = scheme.train(federation, recipe, seed)
         except (CohortError, StudyError) as error:
-            trained = Trained((), notes=(_told(error),))
+            trained = Trained((), notes=(_in_words(error),))
     seconds = perf_counter() - start
     heard = [str(one.message) for one in caught if issubclass(one.category, FedcoxWarning)]
     for other in caught:
@@ -137,7 +137,7 @@ def _trained(
     return replace(trained, notes=tuple(dict.fromkeys([*trained.notes, *heard]))), seconds
 
 
-def _told(error: InputError) -> str:
+def _in_words(error: InputError) -> str:
     return " ".join([error.subject, *error.faults])
 
 

@@ -137,7 +137,7 @@ def open_results(path: Path, header: Header) -> ResultFile:
 
 def holds_results(path: Path) -> bool:
     """Whether a file begins as results do; an empty one may become a file of results."""
-    with _told_if_unreadable(path), path.open("rb") as file:
+    with _readable(path), path.open("rb") as file:
         first = file.readline()
     return not first.strip() or (_record(first) or {}).get("format") == FORMAT
 
@@ -182,7 +182,7 @@ def _shown(value: Any) -> str:
 
 def _read(path: Path) -> tuple[dict[str, Any], list[Row], int]:
     """Header, rows, and how many bytes of the file are whole lines."""
-    with _told_if_unreadable(path):
+    with _readable(path):
         content = path.read_bytes()
     length = content.rfind(b"\n") + 1
     lines = content[:length].splitlines()
@@ -214,7 +214,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _told_if_unreadable(path: Path) -> Iterator[None]:
+def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

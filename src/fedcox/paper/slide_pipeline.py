@@ -189,7 +189,7 @@ def embedded_slides(
         for slide_id, reason in outcome.failed.items():
             failed.setdefault(slide_id, f"{name}: {reason}")
 
-    def told(name: str) -> Callable[[StepProgress], None]:
+    def watch_step(name: str) -> Callable[[StepProgress], None]:
         return lambda at: watch(name, at)
 
     slides = manifest.slides
@@ -197,12 +197,14 @@ def embedded_slides(
     if folder is None:
         folder = work / "features"
         segmentation = Segmentation(assume_mpp=source.assume_mpp)
-        done("segment", lambda: run_step(segmentation, slides, work, told("segment")))
-        done("tile", lambda: run_step(source.tiling, slides, work, told("tile")))
-        done("embed", lambda: embed_everywhere(slides, work, source.encoder, told("embed")))
+        done("segment", lambda: run_step(segmentation, slides, work, watch_step("segment")))
+        done("tile", lambda: run_step(source.tiling, slides, work, watch_step("tile")))
+        done(
+            "embed", lambda: embed_everywhere(slides, work, source.encoder, watch_step("embed"))
+        )
     if len(failed) == len(slides):
-        told_first = [f"{name}: {reason}" for name, reason in [*failed.items()][:8]]
-        raise SlideError("None of the slides could be embedded.", told_first)
+        first_faults = [f"{name}: {reason}" for name, reason in [*failed.items()][:8]]
+        raise SlideError("None of the slides could be embedded.", first_faults)
     patients = slide_cohorts(manifest, outcomes, folder)
     for slide_id, reason in patients.failures.items():
         failed.setdefault(slide_id, reason)

@@ -166,11 +166,11 @@ def claims(found: Audit) -> list[EpsilonClaim]:
 
 def claim_line(claim: EpsilonClaim) -> str:
     """The same for the terminal."""
-    told = (
+    line = (
         f"Epsilon {claim.claimed} is claimed for {claim.protection}, against {claim.against}; "
         f"guesses prove at least {claim.gaussian} (Gaussian noise), {claim.least} (any noise)."
     )
-    return told if claim.stands else f"{told} The claim is wrong."
+    return line if claim.stands else f"{line} The claim is wrong."
 
 
 def _bound(value: float) -> str:

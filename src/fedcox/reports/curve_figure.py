@@ -119,9 +119,9 @@ def _few_from(counts: IntervalTotals, ends: FloatArray) -> float | None:
 
 def average_panel(fitted: FittedStudy) -> CurvePanel:
     """The curve of a patient with every covariate at its mean, or in mid-range."""
-    told = words(fitted)
-    curve = _curve(fitted, told.label, middle_patient(fitted))
-    return CurvePanel(told.title, (curve,), told.note)
+    text = words(fitted)
+    curve = _curve(fitted, text.label, middle_patient(fitted))
+    return CurvePanel(text.title, (curve,), text.note)
 
 
 def group_panels(fitted: FittedStudy) -> tuple[CurvePanel, ...]:

@@ -176,10 +176,10 @@ def found_notes(compared: Iterable[tuple[str, Comparison]]) -> list[FoundNote]:
     ]
 
 
-def data_notes(told: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+def data_notes(notes: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     """What is to be known of data sets, each sentence once and after the data it concerns."""
     titles: dict[str, list[str]] = {}
-    for title, sentences in told:
+    for title, sentences in notes:
         for sentence in sentences:
             titles.setdefault(sentence, []).append(title)
     return [
@@ -296,13 +296,15 @@ def evaluation_table(
     return table
 
 
-def notes_panel(comparisons: Sequence[Comparison], told: Sequence[str]) -> Panel | None:
+def notes_panel(
+    comparisons: Sequence[Comparison], reading_notes: Sequence[str]
+) -> Panel | None:
     """What the files and the schemes had to say, or None; long lists are cut."""
     notes = found_notes(("", comparison) for comparison in comparisons)
-    if not notes and not told:
+    if not notes and not reading_notes:
         return None
     notes.sort(key=lambda note: -note.test_sets)
-    lines = [Text(sentence) for sentence in told]
+    lines = [Text(sentence) for sentence in reading_notes]
     lines += [
         Text.assemble((f"{note.who}: ", "bold"), note.text) for note in notes[:_MOST_NOTES]
     ]

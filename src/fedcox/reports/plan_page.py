@@ -219,7 +219,7 @@ def _ratio_plot(plan: StudyPlan) -> LinePlot | None:
     lines = [
         Line(
             curve[0].asked,
-            [(point.patients, point.smallest[0]) for point in curve if _told(point)],
+            [(point.patients, point.smallest[0]) for point in curve if _has_smallest(point)],
             style,
         )
         for style, curve in enumerate(plan.curves)
@@ -234,7 +234,7 @@ def _ratio_worth_showing(plan: StudyPlan, curve: Sequence[NoiseChoice]) -> bool:
     return asked in ("no noise", compared_with(plan)) or asked.startswith("epsilon")
 
 
-def _told(point: NoiseChoice) -> bool:
+def _has_smallest(point: NoiseChoice) -> bool:
     return point.answers and point.smallest[0] <= _MOST_RATIO
 
 

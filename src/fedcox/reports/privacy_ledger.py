@@ -124,9 +124,9 @@ def _rows(lines: Iterable[str], path: str | Path) -> Iterator[LedgerRow]:
         if not line.strip():
             continue
         try:
-            told = json.loads(line)
-            told.pop("smallest_group", None)  # which earlier versions wrote
-            yield LedgerRow(**told)
+            record = json.loads(line)
+            record.pop("smallest_group", None)  # which earlier versions wrote
+            yield LedgerRow(**record)
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
                 f"Line {number} of {path} is not a row of a ledger.",

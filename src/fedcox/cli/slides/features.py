@@ -205,11 +205,11 @@ def reduce(
     with progress_bar() as progress:
         task = progress.add_task("opening features", total=None)
 
-        def told(words: str, done: int, total: int) -> None:
+        def watch_fit(words: str, done: int, total: int) -> None:
             progress.update(task, description=words, completed=done, total=total or None)
 
         opened = opened_bags(listed.slides, folder)
-        chosen = choice.reducer(work / "reducer.safetensors", training, opened, told)
+        chosen = choice.reducer(work / "reducer.safetensors", training, opened, watch_fit)
     say(_line(chosen))
     with step_display("reducing") as watch:
         step = ReduceStep(chosen.reducer, opened.bags, opened.faults, folder, deepzoom_tile_px)

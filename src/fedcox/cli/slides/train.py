@@ -132,10 +132,10 @@ def training_display(epochs: int) -> Iterator[NetworkWatcher]:
 
         def watch(at: NetworkStep | EpochLoss) -> None:
             if isinstance(at, EpochLoss):
-                told = f"epoch {at.epoch} of {epochs}: loss {at.loss:.4f}"
+                line = f"epoch {at.epoch} of {epochs}: loss {at.loss:.4f}"
                 if at.validation is not None:
-                    told += f", held out {at.validation:.4f}"
-                progress.update(task, completed=at.epoch, description=told)
+                    line += f", held out {at.validation:.4f}"
+                progress.update(task, completed=at.epoch, description=line)
                 return
             part = at.epoch - 1 + at.step / at.steps
             words = f"epoch {at.epoch} of {epochs}, step {at.step} of {at.steps}"

@@ -285,7 +285,7 @@ class WebDisco(AbstractScheme):
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         training = CoxTraining("breslow", recipe.ridge, "webdisco", Newton())
-        return _told_of_ties(training.train(as_experiment(federation)), federation, recipe)
+        return _with_note_on_ties(training.train(as_experiment(federation)), federation, recipe)
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class WebDiscoGradient(AbstractScheme):
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         training = CoxTraining("breslow", recipe.ridge, "webdisco", LBFGS())
-        return _told_of_ties(training.train(as_experiment(federation)), federation, recipe)
+        return _with_note_on_ties(training.train(as_experiment(federation)), federation, recipe)
 
 
 def as_experiment(federation: InProcess) -> InProcess:
@@ -307,7 +307,7 @@ def as_experiment(federation: InProcess) -> InProcess:
     return InProcess([replace(center, allow_experiments=True) for center in federation.centers])
 
 
-def _told_of_ties(trained: Trained, federation: InProcess, recipe: Recipe) -> Trained:
+def _with_note_on_ties(trained: Trained, federation: InProcess, recipe: Recipe) -> Trained:
     cohorts = [center.cohort for center in federation.centers]
     times = np.concatenate([cohort.time[cohort.event] for cohort in cohorts])
     if recipe.ties == "breslow" or np.unique(times).size == times.size:
