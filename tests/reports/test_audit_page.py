@@ -61,7 +61,7 @@ def test_the_page_says_who_could_learn_what_under_each_protection() -> None:
     assert reads[Protection.EXACT].text == "1,480 of 1,500"
     assert reads[Protection.MASKED_NOISE].text == "nobody"
     assert rows["a reader of the published results"][Protection.MASKED].text == "5 of 5"
-    assert rows["all other hospitals, with the coordinator"][Protection.MASKED].found
+    assert rows["all other hospitals, with the coordinator"][Protection.MASKED].recovered
     told = shown(audit_html(example()))
     for who in rows:
         assert who in told

@@ -73,16 +73,16 @@ def audit(
     plan = Study.read(study)
     centers = read_with_progress(plan, files, center_column).centers
     with _watching() as watch:
-        found = run(plan, centers, seconds=seconds, watch=watch)
+        result = run(plan, centers, seconds=seconds, watch=watch)
     if out is not None:
-        _write(found, out)
+        _write(result, out)
     if json:
-        say(json_text(found.to_dict()))
+        say(json_text(result.to_dict()))
     else:
-        _show(found)
+        _show(result)
         if out is not None:
             show_page(out / "audit.html")
-    if found.recovered_under_noise or not found.claims_stand:
+    if result.recovered_under_noise or not result.claims_stand:
         raise typer.Exit(1)
 
 
@@ -97,16 +97,16 @@ def _watching() -> Iterator[Callable[[str], None]]:
         yield lambda attack: progress.update(task, description=attack)
 
 
-def _write(found: Audit, folder: Path) -> None:
+def _write(result: Audit, folder: Path) -> None:
     from fedcox.files.writing import whole_folder, write_json
     from fedcox.reports.audit_page import write_audit_page
 
     with whole_folder(folder) as part:
-        write_json(part / "audit.json", found.to_dict())
-        write_audit_page(part / "audit.html", found)
+        write_json(part / "audit.json", result.to_dict())
+        write_audit_page(part / "audit.html", result)
 
 
-def _show(found: Audit) -> None:
+def _show(result: Audit) -> None:
     from rich.text import Text
 
     from fedcox.reports.audit_page import (
@@ -121,12 +121,12 @@ def _show(found: Audit) -> None:
     )
 
     console = Terminal(highlight=False)
-    console.print(attacker_table(found))
-    console.print(attack_table(found))
-    console.print(Text(f"{headline(found)} {NO_PROOF}"))
-    for claim in claims(found):
+    console.print(attacker_table(result))
+    console.print(attack_table(result))
+    console.print(Text(f"{headline(result)} {NO_PROOF}"))
+    for claim in claims(result):
         console.print(Text(claim_line(claim), "" if claim.stands else "bold red"))
-    if found.membership and weak_promise(found):
-        console.print(Text(weak_promise(found)))
-    for line in not_tried(found):
+    if result.membership and weak_promise(result):
+        console.print(Text(weak_promise(result)))
+    for line in not_tried(result):
         console.print(Text.assemble(("Not tried. ", "bold"), line))

@@ -136,12 +136,12 @@ class AuditedAttack:
 
     def to_dict(self) -> dict[str, Any]:
         outcomes = {each.value: asdict(outcome) for each, outcome in self.outcomes.items()}
-        own = self.attack
+        attack = self.attack
         return {
-            "name": own.name,
-            "how": own.how,
-            "by": own.by.value,
-            "active": own.active,
+            "name": attack.name,
+            "how": attack.how,
+            "by": attack.by.value,
+            "active": attack.active,
             "outcomes": outcomes,
         }
 
@@ -163,12 +163,14 @@ class Audit:
     @property
     def claims_stand(self) -> bool:
         """Whether no claimed epsilon was shown to be wrong."""
-        return all(found.consistent for found in self.membership.values())
+        return all(membership.consistent for membership in self.membership.values())
 
     def recovered(self, protection: Protection) -> int:
         """The most patients that any one attack recovered; zero where it was not tried."""
-        found = (each.outcomes.get(protection) for each in self.attacks)
-        return max((outcome.recovered for outcome in found if outcome is not None), default=0)
+        outcomes = (each.outcomes.get(protection) for each in self.attacks)
+        return max(
+            (outcome.recovered for outcome in outcomes if outcome is not None), default=0
+        )
 
     @property
     def recovered_under_noise(self) -> int:
@@ -215,7 +217,9 @@ def audit(
     patients = sum(center.cohort.patients for center in centers)
     ordered = InProcess(centers).centers
     without = left_out(study, len(centers))
-    found: dict[str, dict[Protection, AttackOutcome]] = {attack.name: {} for attack in attacks}
+    outcomes: dict[str, dict[Protection, AttackOutcome]] = {
+        attack.name: {} for attack in attacks
+    }
     membership = {}
     for protection in protections:
         if protection in without:
@@ -230,7 +234,7 @@ def audit(
         truth = TruePatients.of([center.cohort for center in ordered], target.setting)
         for attack in attacks:
             watch(f"{protection.value}: {attack.name}")
-            found[attack.name][protection] = _outcome(attack, target, truth)
+            outcomes[attack.name][protection] = _outcome(attack, target, truth)
         if protection.noised:
             watch(f"{protection.value}: membership")
             membership[protection] = _membership(target, ordered, trials)
@@ -241,7 +245,7 @@ def audit(
         study.model.link,
         tuple(each for each in protections if each not in without),
         {each: reason for each, reason in without.items() if each in protections},
-        tuple(AuditedAttack(attack, found[attack.name]) for attack in attacks),
+        tuple(AuditedAttack(attack, outcomes[attack.name]) for attack in attacks),
         membership,
         seconds,
     )
@@ -262,8 +266,8 @@ def _outcome(attack: Attack, target: AttackSetting, truth: TruePatients) -> Atta
                 claims.append(claim)  # one by one: what was found before the end counts
     except InputError as error:
         ended = error.subject.rstrip(".")
-    found = int(matches(claims, truth).size)
-    return AttackOutcome(found, aims, len(claims), _by_chance(claims, truth, target), ended)
+    recovered = int(matches(claims, truth).size)
+    return AttackOutcome(recovered, aims, len(claims), _by_chance(claims, truth, target), ended)
 
 
 def _by_chance(
@@ -351,4 +355,4 @@ def _life_tables(
     counts = {center.name: query.answer(center.cohort) for center in centers}
     if not apart:
         counts = {ALL_CENTERS: reduce(Counts.__add__, counts.values())}
-    return {name: LifeTable.of(own, setting) for name, own in counts.items()}
+    return {name: LifeTable.of(totals, setting) for name, totals in counts.items()}

@@ -185,7 +185,9 @@ def _comparison(rows: list[Row], evaluation: Evaluation, drawn_anew: bool) -> Co
         evaluation,
         seeds=len({row.seed for row in rows}),
         test_sets=len({(row.seed, row.test_set) for row in rows}),
-        schemes=tuple(_summary(scheme, own) for scheme, own in by_scheme.items()),
+        schemes=tuple(
+            _summary(scheme, scheme_rows) for scheme, scheme_rows in by_scheme.items()
+        ),
         differences=tuple(
             _difference(by_scheme[reference], by_scheme[scheme], replicates)
             for reference, scheme in combinations(by_scheme, 2)
@@ -237,9 +239,14 @@ def _difference(reference: list[Row], scheme: list[Row], replicates: Replicates)
         shared = fmean(
             row.patients / row.trained_on for row in scheme if (row.seed, row.test_set) in gains
         )
-    found = t_interval(np.array(values), tested_to_trained=shared)
+    interval = t_interval(np.array(values), tested_to_trained=shared)
     return Difference(
-        *pair, found.mean, found.low, found.high, pairs=len(gains), replicates=len(values)
+        *pair,
+        interval.mean,
+        interval.low,
+        interval.high,
+        pairs=len(gains),
+        replicates=len(values),
     )
 
 

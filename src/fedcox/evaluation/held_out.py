@@ -106,13 +106,13 @@ def mean_index(
     if not models:
         return None, ("No model could be trained.",)
     try:
-        found = [
+        concordances = [
             concordance_index(patients.time, patients.event, model.risk(patients.covariates))
             for model in models
         ]
     except CohortError as error:
         return None, (_in_words(error),)
-    indices = [one.index for one in found if one.index is not None]
+    indices = [one.index for one in concordances if one.index is not None]
     if not indices:
         return None, (_incomparable(patients),)
     return fmean(indices), ()

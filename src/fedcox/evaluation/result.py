@@ -24,13 +24,13 @@ _LIBRARIES = ("fedcox", "numpy", "scipy", "xgboost", "xgboost-cpu")
 
 def library_versions() -> dict[str, str]:
     """Python's and that of every library that is installed."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 #: Test folds from all centers together, or all patients of one center.
@@ -117,8 +117,8 @@ def open_results(path: Path, header: Header) -> ResultFile:
     if not path.exists() or not path.read_bytes().strip():
         write_atomically(path, text)
         return ResultFile(path, [])
-    found, rows, length = _read(path)
-    differing = differences(found, json.loads(text))
+    header_there, rows, length = _read(path)
+    differing = differences(header_there, json.loads(text))
     if differing:
         raise InputError(
             f"{path} holds the results of another experiment.",
@@ -158,21 +158,21 @@ def header_line(header: Header) -> str:
     return json.dumps({"format": FORMAT, **header}, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def differences(found: Any, wanted: Any, place: str = "") -> list[str]:
+def differences(there: Any, wanted: Any, place: str = "") -> list[str]:
     """Where two headers differ, each place in a sentence; empty if they do not."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
+    if isinstance(there, dict) and isinstance(wanted, dict):
         return [
             sentence
-            for key in dict.fromkeys([*found, *wanted])
+            for key in dict.fromkeys([*there, *wanted])
             for sentence in differences(
-                found.get(key), wanted.get(key), f"{place}, {key}" if place else key
+                there.get(key), wanted.get(key), f"{place}, {key}" if place else key
             )
         ]
-    if found == wanted:
+    if there == wanted:
         return []
     if place == "patients, sha256":
         return ["The patients are not the same."]
-    return [f"{place}: the file has {_shown(found)}, and {_shown(wanted)} was asked for."]
+    return [f"{place}: the file has {_shown(there)}, and {_shown(wanted)} was asked for."]
 
 
 def _shown(value: Any) -> str:

@@ -70,8 +70,8 @@ class Recipe:
 
     def link_of(self, *, grouped: bool) -> AbstractLink:
         """The link if it is of this kind, else the one that stands for the kind."""
-        own = LINKS[self.link]
-        return own if own.grouped == grouped else LINKS["logit" if grouped else "log"]
+        link = LINKS[self.link]
+        return link if link.grouped == grouped else LINKS["logit" if grouped else "log"]
 
     def notes_on(self, link: AbstractLink) -> tuple[str, ...]:
         """What to know where grouped time was not asked for."""

@@ -78,8 +78,8 @@ def recipe_of(study: Study) -> Recipe:
 
 def usual_schemes(study: Study) -> list[str]:
     """Compared if nobody names any: Cox's model, pooled and naive, and the study's own."""
-    own = "DT-FL-NEWTON" if LINKS[study.model.link].grouped else "PH-FL-NEWTON"
-    return ["POOL", "N-FL-EXACT", own]
+    exact = "DT-FL-NEWTON" if LINKS[study.model.link].grouped else "PH-FL-NEWTON"
+    return ["POOL", "N-FL-EXACT", exact]
 
 
 def study_experiment(

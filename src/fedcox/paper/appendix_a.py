@@ -82,9 +82,9 @@ class AppendixA:
         """From the widest intervals to every event time."""
         wanted = bound, link, reading
         return tuple(
-            found
-            for found in self.approaches
-            if (found.bound, found.link, found.reading) == wanted
+            approach
+            for approach in self.approaches
+            if (approach.bound, approach.link, approach.reading) == wanted
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class AppendixA:
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> AppendixA:
         """The result whose JSON this is."""
-        approaches = tuple(Approach(**found) for found in record["approaches"])
+        approaches = tuple(Approach(**approach) for approach in record["approaches"])
         return cls(**{**record, "approaches": approaches})
 
 
@@ -224,7 +224,9 @@ def sentences(result: AppendixA) -> list[str]:
 
     def worst(intervals: int | None) -> float:
         return max(
-            found.difference for found in result.approaches if found.intervals == intervals
+            approach.difference
+            for approach in result.approaches
+            if approach.intervals == intervals
         )
 
     return [
@@ -260,10 +262,12 @@ def _at(
     reading: CensoredInterval,
     intervals: int | None,
 ) -> Approach:
-    (found,) = (
-        found for found in result.along(bound, link, reading) if found.intervals == intervals
+    (approach,) = (
+        approach
+        for approach in result.along(bound, link, reading)
+        if approach.intervals == intervals
     )
-    return found
+    return approach
 
 
 def _facts(result: AppendixA) -> list[Fact]:
@@ -277,8 +281,8 @@ def _facts(result: AppendixA) -> list[Fact]:
 
 def _plots(result: AppendixA, bound: CensoringBound) -> BoundPlots:
     across = _intervals_axis()
-    ratios = _lines_of(result, bound, lambda found: found.ratio)
-    differences = _lines_of(result, bound, lambda found: found.difference)
+    ratios = _lines_of(result, bound, lambda approach: approach.ratio)
+    differences = _lines_of(result, bound, lambda approach: approach.difference)
 
     def values(lines: list[Line]) -> list[float]:
         return [value for line in lines for _, value in line.points]
@@ -315,7 +319,7 @@ def _lines_of(
     return [
         Line(
             f"{link}, {reading}",
-            [(_place(found.intervals), measure(found)) for found in found_along],
+            [(_place(approach.intervals), measure(approach)) for approach in found_along],
             style=LINK_NAMES.index(link),
             dashes=READINGS.index(reading),
         )
@@ -350,8 +354,8 @@ def _lines(result: AppendixA, bound: CensoringBound) -> list[ApproachLine]:
     return [
         ApproachLine(
             f"{link}, {reading}",
-            tuple(f"{found.ratio:.3f}" for found in along),
-            tuple(f"{found.difference:.2f}" for found in along),
+            tuple(f"{approach.ratio:.3f}" for approach in along),
+            tuple(f"{approach.difference:.2f}" for approach in along),
         )
         for link in LINK_NAMES
         for reading in READINGS

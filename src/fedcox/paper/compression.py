@@ -142,7 +142,7 @@ class CompressionStudy:
     def along(self, method: str, columns: int) -> tuple[TrainedRun, ...]:
         """From few rounds to many."""
         wanted = method, columns
-        return tuple(found for found in self.trained if (found.method, found.columns) == wanted)
+        return tuple(run for run in self.trained if (run.method, run.columns) == wanted)
 
     def last(self, method: str, columns: int) -> TrainedRun:
         """After the most rounds."""
@@ -164,12 +164,12 @@ class CompressionStudy:
         trained = tuple(
             TrainedRun(
                 **{
-                    **found,
-                    "c_indices": tuple(found["c_indices"]),
-                    "losses": tuple(found["losses"]),
+                    **run,
+                    "c_indices": tuple(run["c_indices"]),
+                    "losses": tuple(run["losses"]),
                 }
             )
-            for found in record["trained"]
+            for run in record["trained"]
         )
         sizes = {name: tuple(record[name]) for name in ("columns", "rounds")}
         kept = {name: value for name, value in record.items() if name != "claims"}
@@ -194,9 +194,9 @@ def run_compression(
         sizes.columns,
         sizes.rounds,
         tuple(
-            _over_studies(found)
+            _over_studies(run)
             for width in sizes.columns
-            for found in zip(*runs[width], strict=True)
+            for run in zip(*runs[width], strict=True)
         ),
         library_versions(),
     )

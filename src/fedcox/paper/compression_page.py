@@ -81,10 +81,10 @@ def _facts(result: CompressionStudy) -> list[Fact]:
     widest = result.columns[-1]
 
     def fact(method: str) -> Fact:
-        found = result.last(method, widest)
+        run = result.last(method, widest)
         gap = signed_text(result.difference(method, widest)[0])
-        detail = f"c-index {found.mean:.3f}, {gap} from doubles"
-        return Fact(bytes_text(found.bytes_up), method, detail)
+        detail = f"c-index {run.mean:.3f}, {gap} from doubles"
+        return Fact(bytes_text(run.bytes_up), method, detail)
 
     doubles = result.last(DOUBLES, widest)
     return [
@@ -102,7 +102,7 @@ def _figure(result: CompressionStudy, columns: int) -> WidthPlot:
     lines = [
         Line(
             name,
-            [(found.bytes_up / 1000, found.mean) for found in result.along(name, columns)],
+            [(run.bytes_up / 1000, run.mean) for run in result.along(name, columns)],
             style,
         )
         for style, name in enumerate(_DRAWN)
@@ -134,18 +134,18 @@ def _lines(result: CompressionStudy, columns: int) -> list[MethodLine]:
     whole = result.last(DOUBLES, columns).bytes_up
     lines = []
     for method in METHODS:
-        found = result.last(method.name, columns)
+        run = result.last(method.name, columns)
         gap, error = result.difference(method.name, columns)
         lines.append(
             MethodLine(
                 method.name,
-                count_text(found.rounds),
-                bytes_text(found.bytes_up / found.rounds),
-                bytes_text(found.bytes_up),
-                percent_text(found.bytes_up / whole),
-                f"{found.mean:.3f} ± {found.spread:.3f}",
+                count_text(run.rounds),
+                bytes_text(run.bytes_up / run.rounds),
+                bytes_text(run.bytes_up),
+                percent_text(run.bytes_up / whole),
+                f"{run.mean:.3f} ± {run.spread:.3f}",
                 DASH if method.name == DOUBLES else f"{signed_text(gap, 4)} ± {error:.4f}",
-                _loss_text(found.loss),
+                _loss_text(run.loss),
             )
         )
     return lines

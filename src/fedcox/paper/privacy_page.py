@@ -99,8 +99,8 @@ def _facts(result: PrivacyStudy) -> list[Fact]:
 def _figures(result: PrivacyStudy, columns: int) -> list[EpsilonFigure]:
     """C-index and error, one beside the other."""
     p = f"P = {count_text(columns)}"
-    index = _plot(result, columns, "C-index", lambda found: found.c_indices, plain_axis)
-    error = _plot(result, columns, "Error", lambda found: found.errors, powers_axis)
+    index = _plot(result, columns, "C-index", lambda judged: judged.c_indices, plain_axis)
+    error = _plot(result, columns, "Error", lambda judged: judged.errors, powers_axis)
     return [
         EpsilonFigure(p, "C-index on unseen patients", index),
         EpsilonFigure(p, "Error of a coefficient", error),
@@ -145,19 +145,19 @@ def _lines(result: PrivacyStudy, columns: int) -> list[EpsilonLine]:
     return [_line(result, result.found(name, columns, epsilon)) for name, epsilon in rows]
 
 
-def _line(result: PrivacyStudy, found: Judged) -> EpsilonLine:
-    gap, error = result.lost(found.method, found.columns, found.epsilon)
-    spread = float(np.std(found.c_indices, ddof=1))
-    exact = found.method == NO_NOISE
+def _line(result: PrivacyStudy, judged: Judged) -> EpsilonLine:
+    gap, error = result.lost(judged.method, judged.columns, judged.epsilon)
+    spread = float(np.std(judged.c_indices, ddof=1))
+    exact = judged.method == NO_NOISE
     return EpsilonLine(
-        found.method,
-        DASH if found.epsilon is None else short_text(found.epsilon),
-        f"{np.mean(found.c_indices):.3f} ± {spread:.3f}",
+        judged.method,
+        DASH if judged.epsilon is None else short_text(judged.epsilon),
+        f"{np.mean(judged.c_indices):.3f} ± {spread:.3f}",
         DASH if exact else f"{signed_text(-gap, 4)} ± {error:.4f}",
-        f"{np.mean(found.errors):.3f}",
-        f"{found.arrived} of {result.studies}",
-        _mean(found.covered, "{:.1%}").replace("%", " %"),
-        DASH if exact else _mean(found.prices, "× {:.2f}"),
+        f"{np.mean(judged.errors):.3f}",
+        f"{judged.arrived} of {result.studies}",
+        _mean(judged.covered, "{:.1%}").replace("%", " %"),
+        DASH if exact else _mean(judged.prices, "× {:.2f}"),
     )
 
 

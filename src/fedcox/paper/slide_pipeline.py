@@ -78,15 +78,15 @@ def embed_everywhere(
         return embed_slides(slides, work, encoder, batch=batch, readers=readers, watch=watch)
     del encoder
     parts = [slides[first : first + _TAKEN] for first in range(0, len(slides), _TAKEN)]
-    found: list[StepOutcome] = []
+    outcomes: list[StepOutcome] = []
     begun = perf_counter()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(many, context, _begin, (choice,)) as pool:
         waiting = [pool.submit(_embed, part, work, batch) for part in parts]
         try:
             for future in as_completed(waiting):
-                found.append(future.result())
-                watch(_progress(found, len(slides), perf_counter() - begun))
+                outcomes.append(future.result())
+                watch(_progress(outcomes, len(slides), perf_counter() - begun))
         except BrokenProcessPool:
             raise InputError(
                 "A process that embeds slides came to a sudden end, most likely for want of "
@@ -95,7 +95,7 @@ def embed_everywhere(
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-    return _together(found, perf_counter() - begun)
+    return _together(outcomes, perf_counter() - begun)
 
 
 _encoder: AbstractEncoder
@@ -122,22 +122,22 @@ def _embed(slides: Sequence[ManifestRow], work: Path, batch: int) -> StepOutcome
     return embed_slides(slides, work, _encoder, batch=batch, readers=0)
 
 
-def _progress(found: Sequence[StepOutcome], total: int, seconds: float) -> StepProgress:
-    ends = [(*one.made, *one.redone, *one.kept, *one.busy, *one.failed) for one in found]
-    kept = sum(len(one.kept) for one in found)
+def _progress(outcomes: Sequence[StepOutcome], total: int, seconds: float) -> StepProgress:
+    ends = [(*one.made, *one.redone, *one.kept, *one.busy, *one.failed) for one in outcomes]
+    kept = sum(len(one.kept) for one in outcomes)
     last = ends[-1][-1] if ends[-1] else ""
-    tiles = sum(one.tiles for one in found)
+    tiles = sum(one.tiles for one in outcomes)
     return StepProgress(last, "made", sum(map(len, ends)), total, kept, tiles, seconds)
 
 
-def _together(found: Sequence[StepOutcome], seconds: float) -> StepOutcome:
+def _together(outcomes: Sequence[StepOutcome], seconds: float) -> StepOutcome:
     return StepOutcome(
-        tuple(name for one in found for name in one.made),
-        tuple(name for one in found for name in one.redone),
-        tuple(name for one in found for name in one.kept),
-        tuple(name for one in found for name in one.busy),
-        {name: reason for one in found for name, reason in one.failed.items()},
-        sum(one.tiles for one in found),
+        tuple(name for one in outcomes for name in one.made),
+        tuple(name for one in outcomes for name in one.redone),
+        tuple(name for one in outcomes for name in one.kept),
+        tuple(name for one in outcomes for name in one.busy),
+        {name: reason for one in outcomes for name, reason in one.failed.items()},
+        sum(one.tiles for one in outcomes),
         seconds,
     )
 

@@ -136,7 +136,7 @@ def planted_auc(scores: FloatArray, planted: BoolArray) -> float | None:
 def claims(study: SlideStudy) -> tuple[Claim, ...]:
     """What the experiment was made to find out, and whether it is so."""
     ours, theirs = (mean_of(study.comparison, name) for name in (DISCRETE, MINI))
-    found = [
+    checked = [
         Claim(
             f"DT-FL, federated, is within {CLOSE} of MINI, which pools the slides.",
             f"{ours:.3f} against {theirs:.3f}",
@@ -144,8 +144,8 @@ def claims(study: SlideStudy) -> tuple[Claim, ...]:
         )
     ]
     if not study.simulated:
-        return tuple(found)
-    found.append(
+        return tuple(checked)
+    checked.append(
         Claim(
             f"On simulated slides DT-FL has a c-index over {LEARNED} on patients it has not "
             "seen.",
@@ -154,7 +154,7 @@ def claims(study: SlideStudy) -> tuple[Claim, ...]:
         )
     )
     auc = study.mean_auc
-    found.append(
+    checked.append(
         Claim(
             "In slides it has not seen, its tile scores rank planted tiles first: area under "
             f"the curve over {RANKED}.",
@@ -162,4 +162,4 @@ def claims(study: SlideStudy) -> tuple[Claim, ...]:
             auc is not None and auc > RANKED,
         )
     )
-    return tuple(found)
+    return tuple(checked)

@@ -45,19 +45,19 @@ def tile_rankings(
     judged: JudgedFold, bags: Mapping[str, OpenedBag], planted: Mapping[str, Region]
 ) -> list[TileRanking]:
     """How well each slide's scores tell planted tiles from others, where there are both."""
-    found = []
+    rankings = []
     for slide_id, scores in judged.scores.items():
         if slide_id not in planted:
             continue
         truth = _planted_tiles(planted[slide_id], bags[slide_id])
         auc = planted_auc(scores, truth)
         if auc is not None:
-            found.append(
+            rankings.append(
                 TileRanking(
                     judged.seed, judged.fold, slide_id, int(truth.sum()), truth.size, auc
                 )
             )
-    return found
+    return rankings
 
 
 def _planted_tiles(region: Region, bag: OpenedBag) -> BoolArray:
@@ -71,7 +71,7 @@ def held_out_examples(
 ) -> tuple[HeldOutSlide, ...]:
     """The first test slides by name; of simulated ones, those with both kinds of tiles."""
     rows = {row.slide_id: row for row in embedded.manifest.slides}
-    found: list[HeldOutSlide] = []
+    examples: list[HeldOutSlide] = []
     for slide_id in sorted(judged.scores):
         bag, path = embedded.patients.opened.bags[slide_id], rows[slide_id].path
         if bag.coords is None or path is None or bag.tile_px_level0 is None:
@@ -84,10 +84,10 @@ def held_out_examples(
         scores = judged.scores[slide_id]
         entered = np.ones(scores.size, dtype=np.bool_)
         tiles = ScoredTiles(slide_id, bag.coords, bag.tile_px_level0, scores, entered)
-        found.append(HeldOutSlide(tiles, judged.scale, "logit", judged.fold, truth, path))
-        if len(found) == _EXAMPLES:
+        examples.append(HeldOutSlide(tiles, judged.scale, "logit", judged.fold, truth, path))
+        if len(examples) == _EXAMPLES:
             break
-    return tuple(found)
+    return tuple(examples)
 
 
 #: Hears how many of how many things are done, and what is being done.
@@ -271,13 +271,13 @@ def _study(
 
 def _versions() -> dict[str, str]:
     """With the libraries that read slides and compute features."""
-    found = library_versions()
+    versions = library_versions()
     for name in ("torch", "openslide-python", "openslide-bin", "pillow", "h5py"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _bags(patients: SlidePatients, center: str) -> Bags:

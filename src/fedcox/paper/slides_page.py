@@ -171,8 +171,8 @@ def _facts(study: SlideStudy) -> list[Fact]:
     comparison = study.comparison
     facts = []
     for name, detail in ((DISCRETE, "federated"), (MINI, "pooled")):
-        found = summary_of(comparison, name)
-        facts.append(Fact(_number(found.mean), name, f"c-index, {detail}"))
+        summary = summary_of(comparison, name)
+        facts.append(Fact(_number(summary.mean), name, f"c-index, {detail}"))
     if study.mean_auc is not None:
         facts.append(
             Fact(
@@ -205,9 +205,9 @@ def _here(study: SlideStudy) -> TableLine:
     )
 
 
-def _mean_sd(found: SchemeSummary) -> str:
-    sd = "" if found.sd is None else f" ± {found.sd:.3f}"
-    return _number(found.mean) + sd
+def _mean_sd(summary: SchemeSummary) -> str:
+    sd = "" if summary.sd is None else f" ± {summary.sd:.3f}"
+    return _number(summary.mean) + sd
 
 
 def _number(value: float | None) -> str:

@@ -116,13 +116,21 @@ def _claims(compared: Compared) -> tuple[Claim, ...]:
     for (panel, evaluation), comparison in compared.items():
         where = f"{panel.upper()}, {evaluation}"
         for reference in ("BOOST", "N-FL"):
-            found = comparison.difference("DT-FL", reference)
-            if found is None or found.mean is None or found.low is None or found.high is None:
+            difference = comparison.difference("DT-FL", reference)
+            if (
+                difference is None
+                or difference.mean is None
+                or difference.low is None
+                or difference.high is None
+            ):
                 measured, held = "no interval", False
             else:
-                ends = (_signed(value) for value in (found.mean, found.low, found.high))
+                ends = (
+                    _signed(value)
+                    for value in (difference.mean, difference.low, difference.high)
+                )
                 measured = "{} ({} to {})".format(*ends)
-                held = found.low <= 0.0 <= found.high
+                held = difference.low <= 0.0 <= difference.high
             claims.append(
                 Claim(
                     f"{where}: no significant difference between DT-FL and {reference}.",

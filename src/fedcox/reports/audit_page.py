@@ -50,26 +50,26 @@ class Cell:
 
     text: str
     detail: str = ""
-    found: bool = False  # whether anybody was recovered
+    recovered: bool = False  # anybody
     share: float = 0.0  # of all patients, in per cent
 
 
-def headline(found: Audit) -> str:
+def headline(audit: Audit) -> str:
     """Exact sums and sums under noise, in a sentence each."""
-    exact = [each for each in found.protections if not each.noised]
-    noised = [each for each in found.protections if each.noised]
+    exact = [each for each in audit.protections if not each.noised]
+    noised = [each for each in audit.protections if each.noised]
     parts = []
     if exact:
-        most = max(map(found.recovered, exact))
+        most = max(map(audit.recovered, exact))
         parts.append(
-            f"Out of exact sums {count_text(most)} of {noun_text(found.patients, 'patient')} "
+            f"Out of exact sums {count_text(most)} of {noun_text(audit.patients, 'patient')} "
             "were recovered."
         )
     if noised:
-        most = found.recovered_under_noise
+        most = audit.recovered_under_noise
         who = "nobody was" if not most else f"{noun_text(most, 'patient')} were"
         parts.append(f"Out of sums with noise {who} recovered.")
-    if not found.claims_stand:
+    if not audit.claims_stand:
         parts.append("A claimed epsilon is wrong.")
     return " ".join(parts)
 
@@ -89,23 +89,23 @@ def cell(outcome: AttackOutcome) -> Cell:
     )
 
 
-def attackers(found: Audit) -> Iterator[tuple[str, dict[Protection, Cell]]]:
+def attackers(audit: Audit) -> Iterator[tuple[str, dict[Protection, Cell]]]:
     """Who could learn what: the most that any attack of each attacker reached."""
     for name, chosen in (
-        ("the coordinator, who reads what a study sends", _by(found, active=False)),
-        ("a coordinator who asks for more", _by(found, active=True)),
-        (Attacker.HOSPITALS.value, _by(found, Attacker.HOSPITALS)),
-        (Attacker.READER.value, _by(found, Attacker.READER)),
+        ("the coordinator, who reads what a study sends", _by(audit, active=False)),
+        ("a coordinator who asks for more", _by(audit, active=True)),
+        (Attacker.HOSPITALS.value, _by(audit, Attacker.HOSPITALS)),
+        (Attacker.READER.value, _by(audit, Attacker.READER)),
     ):
         if chosen:
-            yield name, {each: _most(chosen, each) for each in found.protections}
+            yield name, {each: _most(chosen, each) for each in audit.protections}
 
 
 def _by(
-    found: Audit, by: Attacker = Attacker.COORDINATOR, active: bool = False
+    audit: Audit, by: Attacker = Attacker.COORDINATOR, active: bool = False
 ) -> list[AuditedAttack]:
     return [
-        each for each in found.attacks if each.attack.by is by and each.attack.active is active
+        each for each in audit.attacks if each.attack.by is by and each.attack.active is active
     ]
 
 
@@ -114,19 +114,19 @@ def _most(chosen: list[AuditedAttack], protection: Protection) -> Cell:
     outcomes = [(each.outcomes[protection], each.attack.name) for each in chosen]
     best, name = max(outcomes, key=lambda one: (one[0].recovered, one[0].attacked))
     if best.recovered:
-        own = cell(best)
-        return Cell(own.text, name, True, own.share)
+        most = cell(best)
+        return Cell(most.text, name, True, most.share)
     if not best.attacked:
         return Cell(DASH)
     refused = next((one.ended for one, _ in outcomes if one.ended), "")
     return Cell("nobody", refused)
 
 
-def idle(found: Audit) -> list[str]:
+def idle(audit: Audit) -> list[str]:
     """Attacks that find nothing to read in this study, under any protection."""
     return [
         each.attack.name
-        for each in found.attacks
+        for each in audit.attacks
         if not any(outcome.attacked for outcome in each.outcomes.values())
     ]
 
@@ -144,7 +144,7 @@ class EpsilonClaim:
     stands: bool
 
 
-def claims(found: Audit) -> list[EpsilonClaim]:
+def claims(audit: Audit) -> list[EpsilonClaim]:
     """Of every protection by noise, against whoever sees the sums and against hospitals."""
     return [
         EpsilonClaim(
@@ -153,13 +153,13 @@ def claims(found: Audit) -> list[EpsilonClaim]:
             bound_text(measured.claimed),
             _bound(measured.gaussian_bound),
             _bound(measured.lower_bound),
-            promise_in_a_word(measured.claimed, own.delta),
+            promise_in_a_word(measured.claimed, membership.delta),
             measured.consistent,
         )
-        for protection, own in found.membership.items()
+        for protection, membership in audit.membership.items()
         for against, measured in (
-            ("whoever sees the sums", own.coordinator),
-            *([(Attacker.HOSPITALS.value, own.centers)] if protection.masked else []),
+            ("whoever sees the sums", membership.coordinator),
+            *([(Attacker.HOSPITALS.value, membership.centers)] if protection.masked else []),
         )
     ]
 
@@ -177,15 +177,18 @@ def _bound(value: float) -> str:
     return f"{value:.2g}" if math.isfinite(value) else "∞"
 
 
-def weak_promise(found: Audit) -> str:
+def weak_promise(audit: Audit) -> str:
     """What must be said of the best epsilon that was audited; empty where it is small."""
-    best = min((own.coordinator.claimed, own.delta) for own in found.membership.values())
+    best = min(
+        (membership.coordinator.claimed, membership.delta)
+        for membership in audit.membership.values()
+    )
     return weakness(*best)
 
 
-def measured_how(found: Audit) -> str:
+def measured_how(audit: Audit) -> str:
     """How often was guessed, and what the bounds mean."""
-    trials = max((own.trials for own in found.membership.values()), default=0)
+    trials = max((membership.trials for membership in audit.membership.values()), default=0)
     return (
         "The attacker knows all patients but one, the one within the public ranges who moves "
         f"the sums most, and guesses from every noised sum of the study: {count_text(trials)} "
@@ -196,110 +199,114 @@ def measured_how(found: Audit) -> str:
     )
 
 
-def not_tried(found: Audit) -> list[str]:
+def not_tried(audit: Audit) -> list[str]:
     """Protections left out, attacks that were ended, and what is beyond all of them."""
     lines = [
         f"{protection.value}: {reason}".rstrip(".") + "."
-        for protection, reason in found.left_out.items()
+        for protection, reason in audit.left_out.items()
     ]
     lines += [
         f"{each.attack.name}, under {protection.value}: {outcome.ended}."
-        for each in found.attacks
+        for each in audit.attacks
         for protection, outcome in each.outcomes.items()
         if outcome.ended is not None and not (each.attack.active and protection.noised)
     ]
-    if idle(found):
-        lines.append(f"Without anything to read in this study: {', '.join(idle(found))}.")
+    if idle(audit):
+        lines.append(f"Without anything to read in this study: {', '.join(idle(audit))}.")
     return [*lines, *LIMITS]
 
 
-def write_audit_page(path: str | Path, found: Audit) -> None:
+def write_audit_page(path: str | Path, audit: Audit) -> None:
     """Write the page to `path`, whole or not at all."""
-    write_atomically(path, audit_html(found))
+    write_atomically(path, audit_html(audit))
 
 
-def audit_html(found: Audit) -> str:
+def audit_html(audit: Audit) -> str:
     """The page as text: counts alone, no value of a patient."""
-    tried = found.protections
+    tried = audit.protections
     content = {
-        "name": found.study,
-        "headline": headline(found),
-        "bad": bool(found.recovered_under_noise) or not found.claims_stand,
-        "facts": _facts(found),
+        "name": audit.study,
+        "headline": headline(audit),
+        "bad": bool(audit.recovered_under_noise) or not audit.claims_stand,
+        "facts": _facts(audit),
         "protections": [(each.value, PROTECTIONS[each]) for each in tried],
         "attackers": [
-            (name, [cells[each] for each in tried]) for name, cells in attackers(found)
+            (name, [cells[each] for each in tried]) for name, cells in attackers(audit)
         ],
         "attacks": [
             (each.attack, [cell(each.outcomes[protection]) for protection in tried])
-            for each in found.attacks
-            if each.attack.name not in idle(found)
+            for each in audit.attacks
+            if each.attack.name not in idle(audit)
         ],
-        "claims": claims(found),
-        "measured_how": measured_how(found),
-        "weak": weak_promise(found) if found.membership else "",
-        "explained": epsilon_explained(_delta(found)) if found.membership else [],
-        "not_tried": not_tried(found),
+        "claims": claims(audit),
+        "measured_how": measured_how(audit),
+        "weak": weak_promise(audit) if audit.membership else "",
+        "explained": epsilon_explained(_delta(audit)) if audit.membership else [],
+        "not_tried": not_tried(audit),
         "no_proof": NO_PROOF,
-        "seconds": f"{found.seconds:g}",
+        "seconds": f"{audit.seconds:g}",
         "versions": versions(),
     }
     return page_html("audit.html.j2", content)
 
 
-def _delta(found: Audit) -> float:
-    return next(own.delta for own in found.membership.values())
+def _delta(audit: Audit) -> float:
+    return next(membership.delta for membership in audit.membership.values())
 
 
-def _facts(found: Audit) -> list[Fact]:
+def _facts(audit: Audit) -> list[Fact]:
     return [
-        Fact(count_text(found.patients), "patients", noun_text(found.centers, "center")),
+        Fact(count_text(audit.patients), "patients", noun_text(audit.centers, "center")),
         *(
-            Fact(count_text(found.recovered(each)), "recovered", each.value)
+            Fact(count_text(audit.recovered(each)), "recovered", each.value)
             for each in (Protection.EXACT, Protection.MASKED, Protection.MASKED_NOISE)
-            if each in found.protections
+            if each in audit.protections
         ),
-        _epsilon(found),
+        _epsilon(audit),
     ]
 
 
-def _epsilon(found: Audit) -> Fact:
-    own = found.membership.get(Protection.MASKED_NOISE, found.membership.get(Protection.NOISE))
-    if own is None:
+def _epsilon(audit: Audit) -> Fact:
+    membership = audit.membership.get(
+        Protection.MASKED_NOISE, audit.membership.get(Protection.NOISE)
+    )
+    if membership is None:
         return Fact(DASH, "epsilon", "no noise in this study")
-    proven = f"{own.coordinator.proven:.2g}"
-    return Fact(bound_text(own.coordinator.claimed), "epsilon claimed", f"{proven} measured")
+    proven = f"{membership.coordinator.proven:.2g}"
+    return Fact(
+        bound_text(membership.coordinator.claimed), "epsilon claimed", f"{proven} measured"
+    )
 
 
-def attacker_table(found: Audit) -> Table:
+def attacker_table(audit: Audit) -> Table:
     """One row per attacker, one column per protection."""
-    table = _table("Who could learn what: patients recovered, by the best attack", found)
-    for name, cells in attackers(found):
-        table.add_row(name, *[_text(cells[each]) for each in found.protections])
+    table = _table("Who could learn what: patients recovered, by the best attack", audit)
+    for name, cells in attackers(audit):
+        table.add_row(name, *[_text(cells[each]) for each in audit.protections])
     return table
 
 
-def attack_table(found: Audit) -> Table:
+def attack_table(audit: Audit) -> Table:
     """One row per attack, one column per protection."""
-    table = _table("Patients recovered exactly, by attack", found)
-    for each in found.attacks:
-        if each.attack.name in idle(found):
+    table = _table("Patients recovered exactly, by attack", audit)
+    for each in audit.attacks:
+        if each.attack.name in idle(audit):
             continue
         name = f"{each.attack.name} *" if each.attack.active else each.attack.name
-        cells = [_text(cell(each.outcomes[protection])) for protection in found.protections]
+        cells = [_text(cell(each.outcomes[protection])) for protection in audit.protections]
         table.add_row(name, *cells)
     table.caption = "* asks what no honest study asks"
     return table
 
 
-def _table(title: str, found: Audit) -> Table:
+def _table(title: str, audit: Audit) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("")
-    for protection in found.protections:
+    for protection in audit.protections:
         table.add_column(protection.value)
     return table
 
 
-def _text(own: Cell) -> str:
-    text = f"[bold red]{own.text}[/]" if own.found else own.text
-    return f"{text}\n[dim]{escape(own.detail)}[/]" if own.detail else text
+def _text(cell: Cell) -> str:
+    text = f"[bold red]{cell.text}[/]" if cell.recovered else cell.text
+    return f"{text}\n[dim]{escape(cell.detail)}[/]" if cell.detail else text

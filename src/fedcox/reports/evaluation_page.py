@@ -111,7 +111,7 @@ def evaluation_html(page: EvaluationPage) -> str:
     ]
     both = len({comparison.evaluation for _, comparison in compared}) > 1
     boxes = box_figure(
-        [_samples(page, data, found, both=both) for data, found in compared],
+        [_samples(page, data, notes, both=both) for data, notes in compared],
         source=page.source,
     )
     content = {
@@ -281,11 +281,11 @@ def _notes(
     def title(data: EvaluatedData) -> str:
         return data.title if several else ""
 
-    found = found_notes((title(data), comparison) for data, comparison in compared)
+    notes = found_notes((title(data), comparison) for data, comparison in compared)
     return [
         *dict.fromkeys(page.notes),
         *data_notes((title(data), data.notes) for data in page.data),
-        *(f"{note.who}: {note.text}" for note in found),
+        *(f"{note.who}: {note.text}" for note in notes),
     ]
 
 

@@ -76,12 +76,14 @@ def inspect(
 
     from fedcox.slides.contents import contents
 
-    found = contents(path)
+    listing = contents(path)
     table = Table(show_header=False)
-    for what, value in found.rows:
+    for what, value in listing.rows:
         table.add_row(escape(what), escape(value))
     console = Terminal()
-    console.print(f"{escape(path.name)}: {escape(found.kind)}", soft_wrap=True, highlight=False)
+    console.print(
+        f"{escape(path.name)}: {escape(listing.kind)}", soft_wrap=True, highlight=False
+    )
     console.print(table)
 
 

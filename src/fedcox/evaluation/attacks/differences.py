@@ -104,18 +104,18 @@ def subtract_centers(target: AttackSetting) -> Iterator[Candidate]:
     life = IntervalCounts(target.setting.grid, target.setting.reading)
     counts = None if target.noised else _total(target.begin(), life)
     for name in target.centers:
-        observer, own, tables = target.begin(center=name), [], {}
+        observer, exchanges, tables = target.begin(center=name), [], {}
         for exchange in target.exchanges:
             deadline.check()
             query = exchange.query
             if isinstance(query, AbstractAdditiveQuery):
                 whole = reduce(query.combine, exchange.replies.values())
                 rest = _total(observer, query)
-                own.append(ObservedAnswers(query, {name: _less(query, whole, rest)}))
+                exchanges.append(ObservedAnswers(query, {name: _less(query, whole, rest)}))
         if counts is not None:
             left = _less(life, counts, _total(observer, life))
             tables[name] = LifeTable.of(left, target.setting)
-        yield from read_out(target, own, tables, deadline)
+        yield from read_out(target, exchanges, tables, deadline)
 
 
 def _less(query: AbstractAdditiveQuery[Any], whole: Any, rest: Any) -> Any:
@@ -192,10 +192,10 @@ def probe_outermost(
     for source in sources:
         claimed: list[FloatArray] = []
         for start in _directions(setting.columns, directions):
-            found = _outermost(walk, source, start, setting)
-            if found is not None and not any(_same(found, other) for other in claimed):
-                claimed.append(found)
-                yield Candidate(found)
+            patient = _outermost(walk, source, start, setting)
+            if patient is not None and not any(_same(patient, other) for other in claimed):
+                claimed.append(patient)
+                yield Candidate(patient)
 
 
 def _directions(columns: int, number: int) -> Iterator[FloatArray]:

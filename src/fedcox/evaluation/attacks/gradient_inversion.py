@@ -83,7 +83,7 @@ def fit_group(
         # Patients of one kind are alike to the sums: from one place they would never part.
         x = np.zeros(problem.unknowns) if alone else rng.normal(size=problem.unknowns)
         with np.errstate(all="ignore"):
-            found = least_squares(
+            solution = least_squares(
                 problem.residuals,
                 x,
                 problem.jacobian,
@@ -93,8 +93,8 @@ def fit_group(
                 gtol=1e-15,
                 max_nfev=_EVALUATIONS,
             )
-        if problem.clear(found.x):
-            return np.asarray(found.x.reshape(problem.shape))
+        if problem.clear(solution.x):
+            return np.asarray(solution.x.reshape(problem.shape))
         if alone:
             return None  # one patient's slope is monotone in β·x: no other start helps
     return None
@@ -219,9 +219,9 @@ def peel_tail(
     center.
     """
     setting, sums = source.setting, source.sums
-    found: list[Candidate] = []
+    claims: list[Candidate] = []
     if setting.reading == "half":
-        return found
+        return claims
     for interval in reversed(range(setting.intervals)):
         leaving = leaving_in(source.table, interval)
         if not leaving.intervals.size:
@@ -235,14 +235,14 @@ def peel_tail(
             break
         # The logit link's slopes of those with and without the event differ by a constant.
         unsure = setting.link.canonical and np.unique(leaving.event).size > 1
-        found += [
+        claims += [
             Candidate(x, int(intervals), None if unsure else bool(event))
             for x, intervals, event in zip(
                 covariates, leaving.intervals, leaving.event, strict=True
             )
         ]
         sums = sums.less(sums_of(setting.link, sums, leaving, covariates))
-    return found
+    return claims
 
 
 def leaving_in(table: LifeTable, interval: int) -> GroupOutcomes:

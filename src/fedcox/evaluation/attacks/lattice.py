@@ -50,10 +50,10 @@ def whole_numbers(
     largest = float(np.abs(triangle).max(initial=1.0))
     shrink = min(1.0, _LARGEST / largest)
     for moved in _short(np.asarray(triangle * shrink), np.asarray((kept.T @ target) * shrink)):
-        found = from_guess + moved
+        numbers = from_guess + moved
         missed = np.abs(weighted @ moved - target)
-        if (found >= 0).all() and float(missed.max(initial=0.0)) <= _MISSED:
-            return found.astype(np.int64)
+        if (numbers >= 0).all() and float(missed.max(initial=0.0)) <= _MISSED:
+            return numbers.astype(np.int64)
     return None
 
 
@@ -69,14 +69,14 @@ def _short(rows: FloatArray, target: FloatArray) -> list[FloatArray]:
     basis[unknowns][unknowns] = 1
     basis[unknowns][unknowns + 1 :] = [-int(value) for value in np.rint(target)]
     reduced = matrix(basis).lll()
-    found = []
+    vectors = []
     for row in range(unknowns + 1):
         sign = int(reduced[row, unknowns])
         if abs(sign) == 1:
-            found.append(
+            vectors.append(
                 np.array([sign * int(reduced[row, k]) for k in range(unknowns)], dtype=float)
             )
-    return found
+    return vectors
 
 
 def _flint() -> Any:
@@ -120,12 +120,12 @@ def read_whole_numbers(
         equations = equations_of(source, kinds, interval)
         if canonical:
             everybody = _leaving(equations, staying, leaving, events)
-            found = None if everybody is None else [(everybody, _known(leaving, events))]
+            groups = None if everybody is None else [(everybody, _known(leaving, events))]
         else:
-            found = _with_and_without(equations, staying, leaving, events)
-        if found is None:
+            groups = _with_and_without(equations, staying, leaving, events)
+        if groups is None:
             return
-        for numbers, event in found:
+        for numbers, event in groups:
             staying = staying + numbers
             for kind in np.repeat(np.arange(len(kinds)), numbers).tolist():
                 yield Candidate(kinds[kind], interval + 1, event)
@@ -180,10 +180,10 @@ def _with_and_without(
 ) -> list[tuple[IntArray, bool | None]] | None:
     kinds, others = staying.size, leaving - events
     each = np.kron(np.eye(2), np.ones(kinds))  # how many of each there are is counted
-    found = whole_numbers(
+    numbers = whole_numbers(
         np.vstack([np.hstack([equations.without, equations.having]), each]),
         np.append(equations.less(staying), [others, events]),
         np.append(equations.unsure(float(staying.sum()) + leaving), [1e-6, 1e-6]),
         np.repeat([others / kinds, events / kinds], kinds),
     )
-    return None if found is None else [(found[:kinds], False), (found[kinds:], True)]
+    return None if numbers is None else [(numbers[:kinds], False), (numbers[kinds:], True)]

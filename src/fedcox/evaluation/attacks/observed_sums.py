@@ -188,8 +188,8 @@ def _stacked_sums(asked: Sequence[ObservedAnswers], name: str) -> ObservedSums:
     points = [point for exchange in asked if (point := exchange.query.point) is not None]
     sums: list[Derivatives] = [exchange.replies[name] for exchange in asked]
     intervals, columns = points[0][0].size, points[0][1].size
-    found: list[Curvature | None] = [part.curvature for part in sums]
-    curved = [(at, part) for at, part in enumerate(found) if part is not None]
+    curvatures: list[Curvature | None] = [part.curvature for part in sums]
+    curved = [(at, part) for at, part in enumerate(curvatures) if part is not None]
     crossed = [(at, part.cross) for at, part in curved if part.cross is not None]
     return ObservedSums(
         alpha=np.array([alpha for alpha, _ in points]),

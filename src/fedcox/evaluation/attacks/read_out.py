@@ -155,9 +155,9 @@ def _explained(
     rows = query.rows(_invented(claims, target.setting), np.arange(len(claims)))
     unsure = np.full(query.size, query.release.resolution * np.sqrt(target.patients))
     guess = np.full(len(claims), target.patients / len(claims))
-    found = whole_numbers(rows.T, reply, unsure, guess)
-    if found is not None:
-        for claim, number in zip(claims, found.tolist(), strict=True):
+    numbers = whole_numbers(rows.T, reply, unsure, guess)
+    if numbers is not None:
+        for claim, number in zip(claims, numbers.tolist(), strict=True):
             yield from repeat(claim, number)
 
 

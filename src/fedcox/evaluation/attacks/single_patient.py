@@ -29,7 +29,7 @@ def read_batches(
     Whoever runs the study deals out the patients' numbers: `sizes` are the patients of each
     source, in the order of numbers.
     """
-    found: dict[int, Candidate] = {}
+    claims: dict[int, Candidate] = {}
     for exchange in exchanges:
         query = exchange.query
         if not isinstance(query, DerivativesAt) or query.batch is None:
@@ -37,8 +37,8 @@ def read_batches(
         for name, number in alone(query.batch, sizes).items():
             claim = _read(exchange.replies[name], query.agreed)
             if claim is not None:
-                found.setdefault(number, claim)
-    return list(found.values())
+                claims.setdefault(number, claim)
+    return list(claims.values())
 
 
 def ask_for_single_patients(
@@ -64,13 +64,13 @@ def alone(batch: PatientBatch | CellBatch, sizes: Mapping[str, int]) -> dict[str
     drawn = np.unique(batch.pairs()[0] if isinstance(batch, CellBatch) else batch.numbers())
     if set(sizes) == {ALL_CENTERS}:
         return {ALL_CENTERS: int(drawn[0])} if drawn.size == 1 else {}
-    found, first = {}, 0
+    singles, first = {}, 0
     for name, size in sizes.items():
-        own = _between(drawn, first, first + size)
-        if own.size == 1:
-            found[name] = int(own[0])
+        numbers = _between(drawn, first, first + size)
+        if numbers.size == 1:
+            singles[name] = int(numbers[0])
         first += size
-    return found
+    return singles
 
 
 def _between(numbers: IntArray, first: int, end: int) -> IntArray:
@@ -110,8 +110,8 @@ def read_rare_columns(
 
 
 def _replies(exchanges: Sequence[ObservedAnswers], kind: type) -> Mapping[str, Any]:
-    found = [each.replies for each in exchanges if isinstance(each.query, kind)]
-    return found[-1] if found else {}
+    replies = [each.replies for each in exchanges if isinstance(each.query, kind)]
+    return replies[-1] if replies else {}
 
 
 def _claims(

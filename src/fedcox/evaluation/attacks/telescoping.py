@@ -44,22 +44,24 @@ def single_patients(sums: GroupSums, table: LifeTable) -> list[Candidate]:
 
     Where censored patients count one half, a step of one half is one of them.
     """
-    found = []
+    claims = []
     left = sums.at_risk - np.vstack([sums.at_risk[1:], np.zeros_like(sums.at_risk[:1])])
     for interval, (leaving, events) in enumerate(
         zip(table.leaving.tolist(), table.events.tolist(), strict=True)
     ):
         at = interval + 1
         if np.isclose(leaving, 1.0):
-            found.append(Candidate(left[interval], at, events == 1))
+            claims.append(Candidate(left[interval], at, events == 1))
         elif np.isclose(leaving, 0.5):
-            found.append(Candidate(left[interval] / leaving))
+            claims.append(Candidate(left[interval] / leaving))
         elif sums.events is not None:
             if events == 1:
-                found.append(Candidate(sums.events[interval], at, event=True))
+                claims.append(Candidate(sums.events[interval], at, event=True))
             if np.isclose(leaving - events, 1.0):
-                found.append(Candidate(left[interval] - sums.events[interval], at, event=False))
-    return [claim for claim in found if np.isfinite(claim.covariates).all()]
+                claims.append(
+                    Candidate(left[interval] - sums.events[interval], at, event=False)
+                )
+    return [claim for claim in claims if np.isfinite(claim.covariates).all()]
 
 
 def telescope_blocks(source: ObservedSource) -> list[Candidate]:
@@ -74,8 +76,8 @@ def telescope_blocks(source: ObservedSource) -> list[Candidate]:
             at_risk = cross / link.information(v)[:, None]
         else:
             at_risk = _from_the_tail(cross, v, link, source.table)
-        found = single_patients(GroupSums(at_risk), source.table)
-        best = max(best, found, key=len)
+        claims = single_patients(GroupSums(at_risk), source.table)
+        best = max(best, claims, key=len)
     return best
 
 
@@ -119,14 +121,14 @@ def telescope_risk_sets(
 ) -> list[Candidate]:
     """Single patients in WebDISCO's sums at β = 0, and pairs with those at another `beta`."""
     sums = GroupSums(first.first)
-    found = single_patients(sums, table)
+    claims = single_patients(sums, table)
     if second is None or beta is None:
-        return found
+        return claims
     for interval in np.flatnonzero(np.isclose(table.leaving, 2.0)).tolist():
         both = _step(first.first, interval)
         pair = _pair(both, _step(second.total, interval), _step(second.first, interval), beta)
-        found += [Candidate(x, interval + 1) for x in pair]
-    return found
+        claims += [Candidate(x, interval + 1) for x in pair]
+    return claims
 
 
 def _step(sums: FloatArray, interval: int) -> FloatArray:
@@ -174,11 +176,11 @@ def probe_risk_sets(
             hot[interval] = height
             for name, slopes in _slopes(observer, setting, hot).items():
                 rows[name].append(slopes - base[name])
-        for name, found in rows.items():
-            moved[name].append(found)
+        for name, differences in rows.items():
+            moved[name].append(differences)
     return {
-        name: single_patients(_group_sums(np.array(found), link, heights), tables[name])
-        for name, found in moved.items()
+        name: single_patients(_group_sums(np.array(differences), link, heights), tables[name])
+        for name, differences in moved.items()
     }
 
 

@@ -176,13 +176,13 @@ class Local(AbstractScheme):
         models: list[RiskModel] = []
         notes: list[str] = []
         for center in federation.centers:
-            trained = _own_model(center, recipe)
+            trained = _model_of(center, recipe)
             models.extend(trained.models)
             notes.extend(f"Center '{center.name}': {note}" for note in trained.notes)
         return Trained(tuple(models), tuple(notes))
 
 
-def _own_model(center: Center, recipe: Recipe) -> Trained:
+def _model_of(center: Center, recipe: Recipe) -> Trained:
     alone = InProcess([center])
     size = alone.ask(OutcomeCounts())
     if size.patients < 2:
@@ -190,10 +190,10 @@ def _own_model(center: Center, recipe: Recipe) -> Trained:
     if not size.events:
         return Trained((), (_too_few("events"),))
     try:
-        own = CoxTraining(recipe.ties, recipe.ridge).train(alone)
+        trained = CoxTraining(recipe.ties, recipe.ridge).train(alone)
     except CohortError as error:
         return Trained((), (f"left out. {error.subject}",))
-    return own if own.models else Trained((), (*own.notes, "left out."))
+    return trained if trained.models else Trained((), (*trained.notes, "left out."))
 
 
 def _too_few(what: str) -> str:
