@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from fedcox.evaluation.comparison import Claim
     from fedcox.paper.reproduction import Compared, Reproduction
     from fedcox.paper.slides_run import SlidesRequest
+    from fedcox.paper.small_study import SmallStudy
 
 
 Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")]
@@ -30,35 +30,18 @@ Overwrite = Annotated[
 ]
 
 
-def run_study(
-    out: Path,
-    name: str,
-    overwrite: bool,
-    quick: bool,
-    run: Callable[..., Any],
-    write_page: Callable[..., None],
-) -> None:
+def _run(study: SmallStudy, out: Path, *, quick: bool, overwrite: bool) -> None:
     """Run one of the small studies, and write its numbers and its page."""
-    from fedcox.files.writing import check_folder, whole_folder, write_json
-
-    files = {f"{name}.json", f"{name}.html"}
-    check_folder(
-        out,
-        overwrite=overwrite,
-        is_ours=lambda path: path.name in files and path.is_file(),
-        what="reproduction",
-    )
+    study.check(out, overwrite=overwrite)
     with progress_bar() as progress:
-        task = progress.add_task(name)
+        task = progress.add_task(study.name)
 
         def watch(done: int, total: int, words: str) -> None:
-            progress.update(task, completed=done, total=total, description=words or name)
+            progress.update(task, completed=done, total=total, description=words or study.name)
 
-        result = run(quick, watch)
-    with whole_folder(out) as folder:
-        write_json(folder / f"{name}.json", result.to_json())
-        write_page(folder / f"{name}.html", result, command=command_again())
-    show_page(out / f"{name}.html")
+        result = study.run(quick, watch)
+    study.write(out, result, command=command_again())
+    show_page(out / study.page)
 
 
 def appendix_a(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -66,9 +49,11 @@ def appendix_a(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> 
 
     fedcox reproduce appendix-a --quick --out appendix-a
     """
-    from fedcox.paper.appendix_a import run_appendix_a, write_appendix_page
+    from fedcox.paper import appendix_a as paper
+    from fedcox.paper.small_study import SmallStudy
 
-    run_study(out, "appendix-a", overwrite, quick, run_appendix_a, write_appendix_page)
+    study = SmallStudy("appendix-a", paper.run_appendix_a, paper.appendix_html)
+    _run(study, out, quick=quick, overwrite=overwrite)
 
 
 def communication(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -77,11 +62,11 @@ def communication(out: Out, quick: Quick = False, overwrite: Overwrite = False) 
     fedcox reproduce communication --quick --out communication
     """
     from fedcox.paper.communication import run_communication
-    from fedcox.paper.communication_page import write_communication_page
+    from fedcox.paper.communication_page import communication_html
+    from fedcox.paper.small_study import SmallStudy
 
-    run_study(
-        out, "communication", overwrite, quick, run_communication, write_communication_page
-    )
+    study = SmallStudy("communication", run_communication, communication_html)
+    _run(study, out, quick=quick, overwrite=overwrite)
 
 
 def compression(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -96,9 +81,11 @@ def compression(out: Out, quick: Quick = False, overwrite: Overwrite = False) ->
 
     with one_thread_each():
         from fedcox.paper.compression import run_compression
-        from fedcox.paper.compression_page import write_compression_page
+        from fedcox.paper.compression_page import compression_html
+        from fedcox.paper.small_study import SmallStudy
 
-        run_study(out, "compression", overwrite, quick, run_compression, write_compression_page)
+        study = SmallStudy("compression", run_compression, compression_html)
+        _run(study, out, quick=quick, overwrite=overwrite)
 
 
 def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -112,9 +99,11 @@ def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> Non
 
     with one_thread_each():
         from fedcox.paper.privacy import run_privacy
-        from fedcox.paper.privacy_page import write_privacy_page
+        from fedcox.paper.privacy_page import privacy_html
+        from fedcox.paper.small_study import SmallStudy
 
-        run_study(out, "privacy", overwrite, quick, run_privacy, write_privacy_page)
+        study = SmallStudy("privacy", run_privacy, privacy_html)
+        _run(study, out, quick=quick, overwrite=overwrite)
 
 
 def run_panels(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,19 @@ from fedcox.data.synthetic import CensoringBound, simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator
-from fedcox.files.writing import write_atomically
+from fedcox.paper.small_study import Progress
 from fedcox.reports.number_text import count_text
 from fedcox.reports.page import Fact, page_html
-from fedcox.reports.plot import Line, LinePlot, ValueAxis, line_plot, powers_axis, ratios_axis
+from fedcox.reports.plot import (
+    Line,
+    LinePlot,
+    ValueAxis,
+    ends_in_words,
+    line_plot,
+    log_axis,
+    powers_axis,
+    ratios_axis,
+)
 from fedcox.solvers.newton import Newton
 from fedcox.study.cox import CoxFit, fit_cox
 from fedcox.study.fit import estimate
@@ -31,9 +39,6 @@ from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LINKS, LinkName
 from fedcox.survival.time_grid import CensoredInterval
-
-#: Hears how many of how many simulated studies are done, and which comes next.
-Progress = Callable[[int, int, str], None]
 
 BOUNDS: tuple[CensoringBound, ...] = ("population", "patient")
 LINK_NAMES: tuple[LinkName, ...] = ("cloglog", "logit")
@@ -194,13 +199,6 @@ class ApproachLine:
     differences: tuple[str, ...]
 
 
-def write_appendix_page(
-    path: str | Path, result: AppendixA, *, command: str = "fedcox reproduce appendix-a"
-) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, appendix_html(result, command=command))
-
-
 def appendix_html(result: AppendixA, *, command: str) -> str:
     """The page as text."""
     content = {
@@ -306,11 +304,7 @@ def _plots(result: AppendixA, bound: CensoringBound) -> BoundPlots:
 
 
 def _alt(lines: list[Line]) -> str:
-    words = "; ".join(
-        f"{line.label} from {line.points[0][1]:.3g} to {line.points[-1][1]:.3g}"
-        for line in lines
-    )
-    return f"{words}. All numbers are in the table below."
+    return f"{ends_in_words(lines, '{:.3g}'.format)}. All numbers are in the table below."
 
 
 def _lines_of(
@@ -331,13 +325,7 @@ def _lines_of(
 
 def _intervals_axis() -> ValueAxis:
     labelled = [intervals for intervals in INTERVALS if intervals in (5, 20, 100, 500, None)]
-    low, high = _place(INTERVALS[0]), _place(INTERVALS[-1])
-    return ValueAxis(low, high, (), logarithmic=True).with_ticks(
-        [
-            (_place(intervals), "events" if intervals is None else count_text(intervals))
-            for intervals in labelled
-        ]
-    )
+    return log_axis([(_place(intervals), _head(intervals)) for intervals in labelled])
 
 
 def _place(intervals: int | None) -> float:

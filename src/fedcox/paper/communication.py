@@ -17,6 +17,7 @@ from fedcox.federation.batch import PatientBatch
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import BYTES_PER_NUMBER, LedgerRow
 from fedcox.federation.query import Federation
+from fedcox.paper.small_study import Progress
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
@@ -155,9 +156,6 @@ def _of_one_center(rows: Sequence[LedgerRow]) -> Messages:
     most = max(totals.values(), key=lambda sent: sent.bytes)
     return replace(most, rounds=len({row.round for row in rows}))
 
-
-#: Hears how many of how many runs are done, and which comes next.
-Progress = Callable[[int, int, str], None]
 
 #: Every coefficient is nearer to the optimum than this part of its standard error.
 CLOSE = 0.01

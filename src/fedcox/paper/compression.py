@@ -8,7 +8,7 @@ the ledger. L-BFGS, which needs fewer rounds for the same optimum, stands beside
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -22,6 +22,7 @@ from fedcox.evaluation.comparison import Claim
 from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
 from fedcox.federation.compression import CompressionName
+from fedcox.paper.small_study import Progress
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
@@ -33,9 +34,6 @@ from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
-
-#: Hears how many of how many simulated studies are done, and which comes next.
-Progress = Callable[[int, int, str], None]
 
 CENTERS = 5
 INTERVALS = 30

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
-from fedcox.files.writing import write_atomically
 from fedcox.paper.compression import (
     DOUBLES,
     LBFGS_NAME,
@@ -23,18 +21,10 @@ from fedcox.reports.number_text import (
     signed_text,
 )
 from fedcox.reports.page import Fact, page_html
-from fedcox.reports.plot import Line, LinePlot, ValueAxis, line_plot, plain_axis
+from fedcox.reports.plot import Line, TitledPlot, ValueAxis, line_plot, log_axis, plain_axis
 
 #: Methods in the figure, each with its colour and dashes; the table has all of them.
 _DRAWN = (DOUBLES, "8-bit", "sign", "top 10 %", "top 3 %", "random 10 %", LBFGS_NAME)
-
-
-@dataclass(frozen=True)
-class WidthPlot:
-    """A figure for one number of covariates."""
-
-    title: str
-    plot: LinePlot
 
 
 @dataclass(frozen=True)
@@ -49,16 +39,6 @@ class MethodLine:
     c_index: str
     difference: str
     loss: str
-
-
-def write_compression_page(
-    path: str | Path,
-    result: CompressionStudy,
-    *,
-    command: str = "fedcox reproduce compression",
-) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, compression_html(result, command=command))
 
 
 def compression_html(result: CompressionStudy, *, command: str) -> str:
@@ -98,7 +78,7 @@ def _facts(result: CompressionStudy) -> list[Fact]:
     ]
 
 
-def _figure(result: CompressionStudy, columns: int) -> WidthPlot:
+def _figure(result: CompressionStudy, columns: int) -> TitledPlot:
     lines = [
         Line(
             name,
@@ -119,15 +99,14 @@ def _figure(result: CompressionStudy, columns: int) -> WidthPlot:
         plain_axis([y for _, y in points]),
         alt=f"C-index over kilobytes. {words}. All numbers are in the table below.",
     )
-    return WidthPlot(f"P = {count_text(columns)}", plot)
+    return TitledPlot(f"P = {count_text(columns)}", "C-index on unseen patients", plot)
 
 
 def _kilobytes(sizes: list[float]) -> ValueAxis:
     """Logarithmic, from power of ten to power of ten, the powers written out."""
     first, last = math.floor(math.log10(min(sizes))), math.ceil(math.log10(max(sizes)))
     powers = range(first, max(last, first + 1) + 1)
-    axis = ValueAxis(10.0 ** powers[0], 10.0 ** powers[-1], (), logarithmic=True)
-    return axis.with_ticks([(10.0**power, short_text(10.0**power)) for power in powers])
+    return log_axis([(10.0**power, short_text(10.0**power)) for power in powers])
 
 
 def _lines(result: CompressionStudy, columns: int) -> list[MethodLine]:

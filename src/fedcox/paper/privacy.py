@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -29,6 +29,7 @@ from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.paper.small_study import Progress
 from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
@@ -36,9 +37,6 @@ from fedcox.study.study import Study
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.linear_predictor import linear_predictor
-
-#: Hears how many of how many simulated studies are done, and which comes next.
-Progress = Callable[[int, int, str], None]
 
 CENTERS = 5
 DELTA = 1e-5

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from fedcox.files.writing import write_atomically
 from fedcox.paper.privacy import (
     EACH_CENTER,
     NO_NOISE,
@@ -20,18 +18,19 @@ from fedcox.paper.privacy import (
 )
 from fedcox.reports.number_text import DASH, count_text, one_in_text, short_text, signed_text
 from fedcox.reports.page import Fact, page_html
-from fedcox.reports.plot import Line, LinePlot, ValueAxis, line_plot, plain_axis, powers_axis
+from fedcox.reports.plot import (
+    Line,
+    LinePlot,
+    TitledPlot,
+    ValueAxis,
+    ends_in_words,
+    line_plot,
+    log_axis,
+    plain_axis,
+    powers_axis,
+)
 
 _STYLES = {NO_NOISE: 0, SECURE: 1, EACH_CENTER: 2}
-
-
-@dataclass(frozen=True)
-class EpsilonFigure:
-    """A figure for one number of covariates."""
-
-    title: str
-    quantity: str
-    plot: LinePlot
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,6 @@ class EpsilonLine:
     arrived: str
     covered: str
     price: str
-
-
-def write_privacy_page(
-    path: str | Path, result: PrivacyStudy, *, command: str = "fedcox reproduce privacy"
-) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, privacy_html(result, command=command))
 
 
 def privacy_html(result: PrivacyStudy, *, command: str) -> str:
@@ -96,14 +88,14 @@ def _facts(result: PrivacyStudy) -> list[Fact]:
     return [fact(columns, epsilon) for columns, epsilon in shown]
 
 
-def _figures(result: PrivacyStudy, columns: int) -> list[EpsilonFigure]:
+def _figures(result: PrivacyStudy, columns: int) -> list[TitledPlot]:
     """C-index and error, one beside the other."""
     p = f"P = {count_text(columns)}"
     index = _plot(result, columns, "C-index", lambda judged: judged.c_indices, plain_axis)
     error = _plot(result, columns, "Error", lambda judged: judged.errors, powers_axis)
     return [
-        EpsilonFigure(p, "C-index on unseen patients", index),
-        EpsilonFigure(p, "Error of a coefficient", error),
+        TitledPlot(p, "C-index on unseen patients", index),
+        TitledPlot(p, "Error of a coefficient", error),
     ]
 
 
@@ -123,14 +115,10 @@ def _plot(
         Line(name, [point(name, epsilon) for epsilon in result.epsilons], style)
         for name, style in _STYLES.items()
     ]
-    words = "; ".join(
-        f"{line.label} from {line.points[0][1]:.3f} to {line.points[-1][1]:.3f}"
-        for line in lines
-    )
-    across = ValueAxis(*ends, (), logarithmic=True)
+    words = ends_in_words(lines, "{:.3f}".format)
     return line_plot(
         lines,
-        across.with_ticks([(epsilon, short_text(epsilon)) for epsilon in result.epsilons]),
+        log_axis([(epsilon, short_text(epsilon)) for epsilon in result.epsilons]),
         axis([y for line in lines for _, y in line.points]),
         alt=(
             f"{quantity} at epsilon {short_text(ends[0])} to {short_text(ends[1])}: {words}. "

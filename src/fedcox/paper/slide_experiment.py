@@ -25,6 +25,7 @@ from fedcox.evaluation.seeds import derived_seed
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.models.architecture import TileScorer
 from fedcox.paper.slide_study import DISCRETE, MINI
+from fedcox.paper.small_study import Progress
 from fedcox.slides.feature_files import LARGEST_FEATURE
 from fedcox.slides.reduction import Reducer, ReducerFacts, reducer_from_moments
 from fedcox.slides.tile_reduction import Reduction, check_numbers
@@ -113,10 +114,6 @@ def _bags(patients: Cohort) -> Bags:
     if patients.bags is None:
         raise CohortError("These patients have no slides.")
     return patients.bags
-
-
-#: Hears how many of how many folds are done, and what comes next.
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

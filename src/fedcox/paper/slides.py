@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +23,7 @@ from fedcox.paper.slide_pipeline import (
     embedded_slides,
 )
 from fedcox.paper.slide_study import HeldOutSlide, SlideStudy, TileRanking, planted_auc
+from fedcox.paper.small_study import Progress
 from fedcox.slides.encoder import Device
 from fedcox.slides.opened_bag import OpenedBag
 from fedcox.slides.region import Region
@@ -89,9 +90,6 @@ def held_out_examples(
             break
     return tuple(examples)
 
-
-#: Hears how many of how many things are done, and what is being done.
-Progress = Callable[[int, int, str], None]
 
 FOLDS = 5
 

@@ -29,7 +29,16 @@ from fedcox.reports.number_text import (
     percent_text,
 )
 from fedcox.reports.page import Fact, page_html
-from fedcox.reports.plot import Line, LinePlot, ValueAxis, line_plot, powers_axis, ratios_axis
+from fedcox.reports.plot import (
+    Line,
+    LinePlot,
+    ValueAxis,
+    ends_in_words,
+    line_plot,
+    log_axis,
+    powers_axis,
+    ratios_axis,
+)
 from fedcox.study.noised_fit import MOST_EPSILON
 from fedcox.study.study_plan import NoiseChoice, StudyPlan
 from fedcox.study.versions import versions
@@ -266,10 +275,7 @@ def _plot(
     up = ratios_axis([1.0, *heights]) if ratios else powers_axis(heights)
     low, high = up.low, up.high
     level = None if ratios or not low < NO_GUARANTEE_BEYOND < high else NO_GUARANTEE_BEYOND
-    words = "; ".join(
-        f"{line.label} from {line.points[0][1]:.3g} to {line.points[-1][1]:.3g}"
-        for line in drawn
-    )
+    words = ends_in_words(drawn, "{:.3g}".format)
     return line_plot(
         drawn,
         _patients_axis(plan),
@@ -283,9 +289,8 @@ def _plot(
 def _patients_axis(plan: StudyPlan) -> ValueAxis:
     numbers = [point.patients for point in plan.curves[0]]
     marks = [exact.patients for exact, _ in plan.table]
-    axis = ValueAxis(numbers[0], numbers[-1], (), logarithmic=True)
     shown = sorted({numbers[0], *marks, numbers[-1]})
-    return axis.with_ticks([(number, count_text(number)) for number in shown])
+    return log_axis([(number, count_text(number)) for number in shown])
 
 
 def choice_table(plan: StudyPlan) -> Table:

@@ -6,7 +6,7 @@ Lines live in a square of 1000 by 1000 units that the page stretches to any widt
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,6 +77,12 @@ def time_ticks(ends: FloatArray) -> tuple[float, ...]:
     # A short last interval brings its own end: a tick may be at it, but not beyond it.
     ticks = [step * i for i in range(math.floor(last / step * (1 + 1e-9)) + 1)]
     return tuple(ticks) if len(ticks) > 1 else (0.0, last)
+
+
+def log_axis(marks: Sequence[tuple[float, str]]) -> ValueAxis:
+    """A logarithmic axis from the first of these labelled values to the last."""
+    axis = ValueAxis(marks[0][0], marks[-1][0], (), logarithmic=True)
+    return axis.with_ticks(marks)
 
 
 def power_ticks(low: float, high: float, *, most: int = 6) -> tuple[int, int, tuple[int, ...]]:
@@ -200,4 +206,21 @@ def _drawn(line: Line, across: ValueAxis, up: ValueAxis, *, dots: bool) -> Drawn
         classes,
         path="M" + "L".join(f"{x} {y}" for x, y in places) if places else "",
         dots="".join(f"M{x} {y}h0" for x, y in places) if dots else "",
+    )
+
+
+@dataclass(frozen=True)
+class TitledPlot:
+    """A plot under a title; `quantity` is what an axis of it shows, in the page's words."""
+
+    title: str
+    quantity: str
+    plot: LinePlot
+
+
+def ends_in_words(lines: Sequence[Line], text: Callable[[float], str]) -> str:
+    """What every line goes from and to, for who cannot see them."""
+    return "; ".join(
+        f"{line.label} from {text(line.points[0][1])} to {text(line.points[-1][1])}"
+        for line in lines
     )
