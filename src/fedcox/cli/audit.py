@@ -16,7 +16,7 @@ from fedcox.cli.patient_files import (
     StudyFile,
     given_files,
 )
-from fedcox.cli.terminal import Terminal, progress_bar, say, show_page
+from fedcox.cli.terminal import Terminal, say, show_page, spinner
 
 if TYPE_CHECKING:
     from fedcox.evaluation.audit import Audit
@@ -89,10 +89,7 @@ def audit(
 @contextmanager
 def _watching() -> Iterator[Callable[[str], None]]:
     """A line that names the attack at work."""
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with progress_bar(*columns) as progress:
+    with spinner() as progress:
         task = progress.add_task("reading", total=None)
         yield lambda attack: progress.update(task, description=attack)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcox.cli.coordinator_run import run
-from fedcox.cli.terminal import Terminal, folder_option, progress_bar, say
+from fedcox.cli.terminal import Terminal, folder_option, say, spinner
 
 if TYPE_CHECKING:
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
@@ -102,14 +102,11 @@ def start(
 
     Example: fedcox coordinator start
     """
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
     from fedcox.deployment import server
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
 
     project = CoordinatorFolder.read(folder)
-    spinner = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with progress_bar(*spinner) as progress:
+    with spinner() as progress:
         progress.add_task("starting the server", total=None)
         pid = server.start(project)
     say(f"The server of {project.project} listens at {project.host}:{project.port}.")

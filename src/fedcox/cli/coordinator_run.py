@@ -31,6 +31,16 @@ _SLOW = 15.0
 _GRACE = 30.0
 
 
+Pings = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Empty rounds between those of the study, to see how long the line takes.",
+    ),
+]
+
+
 def run(
     study: StudyFile,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
@@ -49,14 +59,7 @@ def run(
             metavar="MINUTES", help="How long to wait for hospitals to connect and approve."
         ),
     ] = 60.0,
-    pings: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Empty rounds between those of the study, to see how long the line takes.",
-        ),
-    ] = 0,
+    pings: Pings = 0,
 ) -> None:
     """Run a study over the hospitals and write RUN/ as `fedcox fit` does.
 

@@ -78,6 +78,14 @@ Workers = Annotated[
 ]
 
 
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with an evaluation that was stopped.")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an evaluation that is there already.")
+]
+
+
 def evaluate(
     study: StudyFile,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
@@ -91,12 +99,8 @@ def evaluate(
     runs: Annotated[int, typer.Option(min=1, help="Repeat with this many seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
     workers: Workers = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an evaluation that was stopped.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an evaluation that is there already.")
-    ] = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compare learning schemes on patients they were not trained on.
 

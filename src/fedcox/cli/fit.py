@@ -1,4 +1,4 @@
-"""`fedcox fit`: a study over several hospitals, every one of them in this process."""
+"""`fedcox fit`, `report` and `predict`: a study in this process, its page, its new patients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedcox.cli.patient_files import (
     StudyFile,
     given_files,
 )
-from fedcox.cli.terminal import Terminal, progress_bar, show_page
+from fedcox.cli.terminal import Terminal, progress_bar, say, show_page, spinner
 
 if TYPE_CHECKING:
     from fedcox.engines.in_process import InProcess
@@ -29,20 +29,23 @@ if TYPE_CHECKING:
     from fedcox.study.study import Study
 
 
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[NAME=]FILE",
+        help="A center's own policy (policy.toml), or that of all centers; repeat. The "
+        "word default stands for a hospital without a file.",
+    ),
+]
+
+
 def fit(
     study: StudyFile,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
     data: DataFile = None,
     center_column: CenterColumn = None,
     center: CenterFiles = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]FILE",
-            help="A center's own policy (policy.toml), or that of all centers; repeat. The "
-            "word default stands for a hospital without a file.",
-        ),
-    ] = None,
+    policy: Policies = None,
     budget: Annotated[
         Path | None,
         typer.Option(
@@ -176,13 +179,10 @@ def read_with_progress(
 @contextmanager
 def watching(plan: Study) -> Iterator[Watcher]:
     """A progress line that moves with every step of the solver."""
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
     from fedcox.solvers.solver import Step
 
     steps = getattr(plan.solver, "steps", None)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with progress_bar(*columns) as progress:
+    with spinner() as progress:
         task = progress.add_task("agreeing on time and scale", total=steps)
         asked = 0
         of = f" of {steps}" if steps else ""
@@ -228,16 +228,54 @@ def report(
 
     Example: fedcox report run --out for-the-meeting.html
     """
-    from fedcox.errors import OutputError
+    from fedcox.files.writing import check_file
     from fedcox.reports.run_folder import read_run
     from fedcox.reports.study_report import write_report
 
     fitted = read_run(run)
-    if out is not None and out.exists() and not overwrite:
-        raise OutputError(
-            f"{out} exists already.", ["Choose another name, or say --overwrite."]
-        )
+    if out is not None:
+        check_file(out, overwrite=overwrite)
     folder = run if run.is_dir() else run.parent
     page = out or folder / "report.html"
     write_report(fitted, page)
     show(fitted, page)
+
+
+def predict(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a fit, or its fit.json.")
+    ],
+    data: Annotated[
+        Path, typer.Option("--data", metavar="FILE", help="New patients: CSV or Parquet.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
+    at: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="TIME", help="Survival at this time; repeat. Default: a few round times."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
+    ] = False,
+) -> None:
+    """Predict survival of new patients: log risk, median time, survival over time.
+
+    The file needs the study's covariates and no outcome. A median that the
+    follow-up does not reach stays empty. Each survival comes with the low and
+    high end of its 95 % band.
+
+    Example: fedcox predict run --data new.csv --at 365 --at 730 --out predicted.csv
+    """
+    from fedcox.data.cohort_file import read_table
+    from fedcox.files.writing import check_file, write_atomically
+    from fedcox.reports.predictions import predictions
+    from fedcox.reports.run_folder import read_run
+
+    fitted = read_run(run)
+    check_file(out, overwrite=overwrite)
+    with progress_bar() as progress:
+        progress.add_task("predicting", total=None)
+        table = predictions(fitted, read_table(data), at)
+        write_atomically(out, table.to_csv(index=False))
+    say(f"{len(table):,} patients written to {out}.")

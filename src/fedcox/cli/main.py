@@ -1,4 +1,4 @@
-"""`fedcox --help` is the manual; every command lives in a module of its name."""
+"""`fedcox --help` is the manual; commands that belong together share a module."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from fedcox.cli.check import check
 from fedcox.cli.coordinator import coordinator
 from fedcox.cli.doctor import doctor
 from fedcox.cli.evaluate import evaluate
-from fedcox.cli.fit import fit, report
+from fedcox.cli.fit import fit, predict, report
 from fedcox.cli.plan import plan
-from fedcox.cli.predict import predict
 from fedcox.cli.reproduce import reproduce
 from fedcox.cli.simulate import demo, simulate
 from fedcox.cli.slides import slides

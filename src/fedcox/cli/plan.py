@@ -16,35 +16,40 @@ if TYPE_CHECKING:
 FILES = ("plan.json", "plan.html")
 
 
+Patients = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="About how many take part in all centers. Default: as the study says.",
+    ),
+]
+Events = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="About how many of them have the event. Default: as the study says, or half.",
+    ),
+]
+Share = Annotated[
+    list[float] | None,
+    typer.Option(
+        metavar="PART",
+        help="The part of patients with the level of a category whose effect is looked "
+        "for; repeat for others. Default: 0.5.",
+    ),
+]
+
+
 def plan(
     study: StudyFile,
-    patients: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="About how many take part in all centers. Default: as the study says.",
-        ),
-    ] = None,
-    events: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="About how many of them have the event. Default: as the study says, or half.",
-        ),
-    ] = None,
+    patients: Patients = None,
+    events: Events = None,
     centers: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many centers take part.")
     ] = 5,
-    share: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="PART",
-            help="The part of patients with the level of a category whose effect is looked "
-            "for; repeat for others. Default: 0.5.",
-        ),
-    ] = None,
+    share: Share = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -1,4 +1,4 @@
-"""`fedcox simulate`: simulated hospitals with a known truth, ready for `fedcox fit`."""
+"""`fedcox simulate` and `demo`: simulated hospitals with a known truth, and a fit over them."""
 
 from __future__ import annotations
 
@@ -201,10 +201,10 @@ def demo(
         fit_with_progress(study, files, None), command=f"fedcox demo --seed {seed}"
     )
     write_run(fitted, run, overwrite=overwrite)
-    _show_of_demo(simulated, fitted, run / "report.html")
+    _show_demo(simulated, fitted, run / "report.html")
 
 
-def _show_of_demo(simulated: SimulatedTable, fitted: FittedStudy, page: Path) -> None:
+def _show_demo(simulated: SimulatedTable, fitted: FittedStudy, page: Path) -> None:
     """What was simulated, what was found, and the truth below it."""
     import numpy as np
 

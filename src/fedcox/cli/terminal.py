@@ -55,6 +55,13 @@ def progress_bar(*columns: ProgressColumn) -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
+def spinner() -> Progress:
+    """The same for what has no end that is known: something turns, and time goes by."""
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return progress_bar(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+
+
 _ABOUT_THIS_RUN = ("--overwrite", "--resume")
 
 

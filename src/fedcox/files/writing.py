@@ -123,6 +123,14 @@ def write_json(path: str | Path, record: Any) -> None:
     write_atomically(path, json_text(record) + "\n")
 
 
+def check_file(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that exists, before any work is done."""
+    if path.exists() and not overwrite:
+        raise OutputError(
+            f"{path} exists already.", ["Choose another name, or say --overwrite."]
+        )
+
+
 def check_folder(
     folder: str | Path, *, overwrite: bool, is_ours: Callable[[Path], bool], what: str
 ) -> None:

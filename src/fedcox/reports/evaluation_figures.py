@@ -281,7 +281,7 @@ def box_figure(
         tuple(
             BoxPanel(
                 panel.title,
-                tuple(_row_of_box_figure(sample, axis, source) for sample in panel.samples),
+                tuple(_box_row(sample, axis, source) for sample in panel.samples),
             )
             for panel in panels
         ),
@@ -293,7 +293,7 @@ def _known(values: Sequence[float | None]) -> list[float]:
     return [value for raw in values if (value := finite(raw)) is not None]
 
 
-def _row_of_box_figure(sample: Sample, axis: ValueAxis, source: str) -> BoxRow:
+def _box_row(sample: Sample, axis: ValueAxis, source: str) -> BoxRow:
     values = np.array(_known(sample.values))
     expected = finite(sample.expected)
     return BoxRow(

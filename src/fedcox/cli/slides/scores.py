@@ -54,16 +54,12 @@ def predict(
     Example: fedcox slides predict model slides.csv --features work/reduced --out scores.csv
     """
     from fedcox.cli.slides.progress import tell_left_out
-    from fedcox.errors import OutputError
-    from fedcox.files.writing import write_atomically
+    from fedcox.files.writing import check_file, write_atomically
     from fedcox.slides.manifest import SlideManifest
     from fedcox.slides.model import SlideModel
     from fedcox.slides.predictions import predictions
 
-    if out.exists() and not overwrite:
-        raise OutputError(
-            f"{out} exists already.", ["Choose another name, or say --overwrite."]
-        )
+    check_file(out, overwrite=overwrite)
     read, listed = SlideModel.read(model, device), SlideManifest.read(manifest)
     with progress_bar() as progress:
         task = progress.add_task("opening features", total=None)

@@ -157,6 +157,17 @@ def segment(
     tell_outcome(outcome, work, "masks")
 
 
+MaskUm = Annotated[
+    float,
+    typer.Option(
+        min=4.0,
+        max=100.0,
+        metavar="MICROMETRES",
+        help="Micrometres per pixel of the pictures.",
+    ),
+]
+
+
 def train_unet(
     images: Annotated[
         Path,
@@ -173,15 +184,7 @@ def train_unet(
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE.safetensors", help="The file to write.")
     ],
-    mask_um: Annotated[
-        float,
-        typer.Option(
-            min=4.0,
-            max=100.0,
-            metavar="MICROMETRES",
-            help="Micrometres per pixel of the pictures.",
-        ),
-    ] = 8.0,
+    mask_um: MaskUm = 8.0,
     steps: Annotated[int, typer.Option(min=1, help="Steps of four crops each.")] = 500,
     seed: Annotated[int, typer.Option(min=0, help="Of weights and crops.")] = 0,
     overwrite: Annotated[
@@ -195,7 +198,8 @@ def train_unet(
 
     Example: fedcox slides train-unet work/overviews --masks corrected --out unet.safetensors
     """
-    from fedcox.errors import OutputError, needs_extra
+    from fedcox.errors import needs_extra
+    from fedcox.files.writing import check_file
 
     try:
         from fedcox.slides.unet import write_unet
@@ -203,10 +207,7 @@ def train_unet(
         from fedcox.slides.unet_training import train_unet as train
     except ImportError as error:
         raise needs_extra("torch", "slides") from error
-    if out.exists() and not overwrite:
-        raise OutputError(
-            f"{out} exists already.", ["Choose another name, or say --overwrite."]
-        )
+    check_file(out, overwrite=overwrite)
     pictures, truths = read_pairs(images, masks)
     last = [float("nan")]
     with progress_bar() as progress:

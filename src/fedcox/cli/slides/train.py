@@ -146,6 +146,11 @@ def training_display(epochs: int) -> Iterator[NetworkWatcher]:
         yield watch
 
 
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a model that is there already.")
+]
+
+
 def train(
     manifest: ManifestFile,
     patients: PatientsFile,
@@ -177,9 +182,7 @@ def train(
     device: ComputeDevice = "cpu",
     precision: Precision = None,
     checkpoint: Checkpoint = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that is there already.")
-    ] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Train the paper's slide model over all centers and write MODEL/.
 

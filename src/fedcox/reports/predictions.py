@@ -1,69 +1,18 @@
-"""`fedcox predict`: survival of new patients from a fit."""
+"""Survival of new patients from a fit, as a table."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+import numpy as np
+import pandas as pd
 
-import typer
-
-from fedcox.cli.terminal import progress_bar, say
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from fedcox.study.fitted import FittedStudy
-
-
-def predict(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder of a fit, or its fit.json.")
-    ],
-    data: Annotated[
-        Path, typer.Option("--data", metavar="FILE", help="New patients: CSV or Parquet.")
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
-    at: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="TIME", help="Survival at this time; repeat. Default: a few round times."
-        ),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
-    ] = False,
-) -> None:
-    """Predict survival of new patients: log risk, median time, survival over time.
-
-    The file needs the study's covariates and no outcome. A median that the
-    follow-up does not reach stays empty. Each survival comes with the low and
-    high end of its 95 % band.
-
-    Example: fedcox predict run --data new.csv --at 365 --at 730 --out predicted.csv
-    """
-    from fedcox.data.cohort_file import read_table
-    from fedcox.errors import OutputError
-    from fedcox.files.writing import write_atomically
-    from fedcox.reports.run_folder import read_run
-
-    fitted = read_run(run)
-    if out.exists() and not overwrite:
-        raise OutputError(
-            f"{out} exists already.", ["Choose another name, or say --overwrite."]
-        )
-    with progress_bar() as progress:
-        progress.add_task("predicting", total=None)
-        table = predictions(fitted, read_table(data), at)
-        write_atomically(out, table.to_csv(index=False))
-    say(f"{len(table):,} patients written to {out}.")
+from fedcox.errors import InputError
+from fedcox.study.fitted import FittedStudy
 
 
 def predictions(
     fitted: FittedStudy, patients: pd.DataFrame, at: list[float] | None
 ) -> pd.DataFrame:
     """One row per patient: identifier, log risk, median, survival at the times asked for."""
-    import pandas as pd
-
     times = list(dict.fromkeys(at)) if at else _usual_times(fitted)
     _check_times(fitted, times)
     curves = fitted.predict_survival(patients, times)
@@ -87,8 +36,6 @@ def predictions(
 
 def _survival_name(time: float) -> str:
     """All digits of the time: two event times must not share a column."""
-    import numpy as np
-
     return f"survival_{np.format_float_positional(time, trim='-')}"
 
 
@@ -100,8 +47,6 @@ def _usual_times(fitted: FittedStudy) -> list[float]:
 
 
 def _check_times(fitted: FittedStudy, times: list[float]) -> None:
-    from fedcox.errors import InputError
-
     beyond = [time for time in times if not 0 <= time <= fitted.horizon * (1 + 1e-9)]
     if beyond:
         raise InputError(
