@@ -42,6 +42,13 @@ from fedcox.study.study import Study
 
 #: Fewer centers than this cannot sum in secret.
 FEWEST_CENTERS = 3
+#: How long an attack may take.
+SECONDS = 60.0
+#: Fewer claims are not dealt out anew.
+_FEWEST_DEALT = 100
+#: What a hospital says to a question without noise, by its policy.
+_ONLY_NOISED = "refused: exact_sums = false"
+Watch = Callable[[str], None]
 
 
 class Protection(Enum):
@@ -99,16 +106,6 @@ def begin(study: Study, centers: Sequence[Center], protection: Protection) -> Fe
     if protection.noised:
         federation = noised(study, federation)
     return Masked.around(federation, study=study.name) if protection.masked else federation
-
-
-#: How long an attack may take.
-SECONDS = 60.0
-#: Fewer claims are not dealt out anew.
-_FEWEST_DEALT = 100
-#: What a hospital says to a question without noise, by its policy.
-_ONLY_NOISED = "refused: exact_sums = false"
-
-Watch = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,29 @@ from scipy.special import stdtrit
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.survival.cohort import FloatArray
 
+#: What the interval of a difference takes for its independent pieces.
+Replicates = Literal["folds", "centers", "runs"]
+#: Seed and test set.
+_Where = tuple[int, int | str]
+#: A test set with fewer events than this judges on few pairs of patients.
+FEW_EVENTS = 5
+REPLICATES: dict[Replicates, str] = {
+    "folds": (
+        "95 % intervals of differences: corrected resampled t (Nadeau and Bengio), which "
+        "allows for training sets that share patients. It concerns other patients of these "
+        "centers, and is an approximation."
+    ),
+    "centers": (
+        "95 % intervals of differences: paired t over the centers left out, each the mean of "
+        "its runs. It takes the centers for a sample of centers, independent of each other; "
+        "they are few, and their training sets share patients, so read it as a rough guide."
+    ),
+    "runs": (
+        "95 % intervals of differences: paired t over runs, each the mean of its test sets. "
+        "Every run has patients of its own, so runs are independent."
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -55,33 +78,6 @@ def t_interval(
     quantile = float(stdtrit(values.size - 1, 0.5 + level / 2.0))
     half = quantile * float(np.sqrt(variance))
     return Interval(mean, mean - half, mean + half)
-
-
-#: What the interval of a difference takes for its independent pieces.
-Replicates = Literal["folds", "centers", "runs"]
-
-#: Seed and test set.
-_Where = tuple[int, int | str]
-
-#: A test set with fewer events than this judges on few pairs of patients.
-FEW_EVENTS = 5
-
-REPLICATES: dict[Replicates, str] = {
-    "folds": (
-        "95 % intervals of differences: corrected resampled t (Nadeau and Bengio), which "
-        "allows for training sets that share patients. It concerns other patients of these "
-        "centers, and is an approximation."
-    ),
-    "centers": (
-        "95 % intervals of differences: paired t over the centers left out, each the mean of "
-        "its runs. It takes the centers for a sample of centers, independent of each other; "
-        "they are few, and their training sets share patients, so read it as a rough guide."
-    ),
-    "runs": (
-        "95 % intervals of differences: paired t over runs, each the mean of its test sets. "
-        "Every run has patients of its own, so runs are independent."
-    ),
-}
 
 
 @dataclass(frozen=True)

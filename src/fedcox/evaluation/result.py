@@ -20,6 +20,13 @@ from fedcox.errors import InputError, OutputError
 from fedcox.files.writing import write_atomically
 
 _LIBRARIES = ("fedcox", "numpy", "scipy", "xgboost", "xgboost-cpu")
+#: Test folds from all centers together, or all patients of one center.
+Evaluation = Literal["folds", "left out"]
+#: What tells one row of an experiment from every other.
+RowKey = tuple[int, str, int | str, str]
+#: Names the kind of file; a reader of another kind refuses it.
+FORMAT = "fedcox evaluation, 1"
+Header = Mapping[str, Any]
 
 
 def library_versions() -> dict[str, str]:
@@ -31,13 +38,6 @@ def library_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
-
-
-#: Test folds from all centers together, or all patients of one center.
-Evaluation = Literal["folds", "left out"]
-
-#: What tells one row of an experiment from every other.
-RowKey = tuple[int, str, int | str, str]
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,6 @@ class Row:
         if set(record) != names:
             raise ValueError("not a row of an evaluation")
         return cls(**{**record, "notes": tuple(record["notes"])})
-
-
-#: Names the kind of file; a reader of another kind refuses it.
-FORMAT = "fedcox evaluation, 1"
-
-Header = Mapping[str, Any]
 
 
 @dataclass

@@ -16,6 +16,8 @@ from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS, AbstractLink, LinkName
 from fedcox.survival.time_grid import CensoredInterval
 
+Ties = Literal["breslow", "efron"]
+
 
 @dataclass(frozen=True)
 class TrainingTraffic:
@@ -33,9 +35,6 @@ class TrainingTraffic:
             sum(row.bytes_up for row in rows),
             sum(row.bytes_down for row in rows),
         )
-
-
-Ties = Literal["breslow", "efron"]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ from fedcox.files.writing import owners_folder, write_json
 from fedcox.study.study import Study
 from fedcox.survival.link import LINKS
 
+ROWS, SUMMARY, PAGE = "folds.jsonl", "evaluation.json", "evaluation.html"
+FILES = (ROWS, SUMMARY, PAGE)
+
 
 def check_open(study: Study) -> None:
     """Schemes are compared on the patients themselves: no noise is added, and none shown."""
@@ -135,10 +138,6 @@ def _unknown_centers(federation: InProcess, names: Sequence[str]) -> list[str]:
         f"There is no center {quoted(unknown, joint='or')} to do without; the centers are "
         f"{quoted(federation.names)}."
     ]
-
-
-ROWS, SUMMARY, PAGE = "folds.jsonl", "evaluation.json", "evaluation.html"
-FILES = (ROWS, SUMMARY, PAGE)
 
 
 def check_evaluation_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:

@@ -50,6 +50,11 @@ INTERVALS: tuple[int | None, ...] = (5, 10, 20, 50, 100, 200, 500, 1000, None)
 Fit = tuple[LinkName, CensoredInterval, int | None]
 FITS: tuple[Fit, ...] = tuple(product(LINK_NAMES, READINGS, INTERVALS))
 _COLUMNS = 5
+BOUND_TITLES: dict[CensoringBound, str] = {
+    "population": "Censoring independent of the covariates",
+    "patient": "Censoring earlier for high risks",
+}
+_COARSE, _FINE = 20, 1000
 
 
 @dataclass(frozen=True)
@@ -172,13 +177,6 @@ def _distance(coefficients: FloatArray, cox: CoxFit) -> tuple[float, float]:
     ratio = float(coefficients @ reference / (reference @ reference))
     difference = np.abs(coefficients - reference) / cox.standard_errors
     return ratio, float(difference.max())
-
-
-BOUND_TITLES: dict[CensoringBound, str] = {
-    "population": "Censoring independent of the covariates",
-    "patient": "Censoring earlier for high risks",
-}
-_COARSE, _FINE = 20, 1000
 
 
 @dataclass(frozen=True)

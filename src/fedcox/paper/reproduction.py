@@ -24,6 +24,11 @@ from fedcox.reports.evaluation_page import (
     write_evaluation_page,
 )
 
+#: Comparisons by panel and evaluation.
+Compared = Mapping[tuple[str, Evaluation], Comparison]
+SUMMARY, PAGE = "reproduction.json", "reproduction.html"
+_Rows = Mapping[str, tuple[Row, ...]]
+
 
 @dataclass(frozen=True, eq=False)
 class Panel:
@@ -34,10 +39,6 @@ class Panel:
     experiment: Experiment
     unit: str
     notes: tuple[str, ...] = ()
-
-
-#: Comparisons by panel and evaluation.
-Compared = Mapping[tuple[str, Evaluation], Comparison]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +66,6 @@ def mean_of(comparison: Comparison, scheme: str) -> float:
     """The scheme's mean c-index; NaN where no test set gave one, which no claim survives."""
     mean = summary_of(comparison, scheme).mean
     return float("nan") if mean is None else mean
-
-
-SUMMARY, PAGE = "reproduction.json", "reproduction.html"
 
 
 def rows_file(folder: Path, panel: str) -> Path:
@@ -176,9 +174,6 @@ def expected_indices(
         }
         for panel, evaluations in stored.get(reproduction, {}).items()
     }
-
-
-_Rows = Mapping[str, tuple[Row, ...]]
 
 
 def write_reproduction_run(

@@ -1,8 +1,11 @@
-"""MINI for slides: the tile scorer under Cox's loss, on minibatches of pooled slides.
+"""Folds of patients with slides: reduce, train and judge, each fold without its test patients.
 
-The paper's baseline: batches of 30 slides without replacement, 20 epochs, Adam with a learning
-rate of 0.001. Every slide is a sample of its own; the risk set of an event is what the batch
-holds of it. A batch without an event teaches nothing and moves nothing.
+The reducer is fitted on the training folds alone. Second moments of tile features add up, so
+every fold's are asked for once and the other folds' are added: the same sums as of a question
+to the training patients, at a fifth of the work.
+
+DT-FL is trained over the centers; MINI, the paper's baseline, is the same tile scorer under
+Cox's loss on minibatches of pooled slides.
 """
 
 from __future__ import annotations
@@ -42,7 +45,12 @@ from fedcox.survival.descent import AdamDescent
 
 @dataclass(frozen=True)
 class SlideMinibatch:
-    """How MINI is trained; the numbers are the paper's."""
+    """How MINI is trained; the numbers are the paper's.
+
+    Batches of 30 slides without replacement, 20 epochs, Adam with a learning rate of 0.001.
+    Every slide is a sample of its own; the risk set of an event is what the batch holds of it.
+    A batch without an event teaches nothing and moves nothing.
+    """
 
     epochs: int = 20
     batch_size: int = 30

@@ -1,7 +1,9 @@
-"""Slides embedded on all cores: one process and one thread each, or on one GPU.
+"""From slides on disk to patients with features: the same steps as the commands, in order.
 
-Small products of a network gain little from several threads, and lose much where the threads
-have to wait for each other; slides are independent, so each process takes some of them.
+Each step skips what is done, so a run that was stopped goes on where it was. Slides are
+embedded on all cores: one process and one thread each, or on one GPU. Small products of a
+network gain little from several threads, and lose much where the threads have to wait for each
+other; slides are independent, so each process takes some of them.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from fedcox.slides.tiling import Tiling
 
 #: Slides that a process takes at a time.
 _TAKEN = 8
+#: Hears the name of the step and where it stands.
+PipelineWatch = Callable[[str, StepProgress], None]
 
 
 @dataclass(frozen=True)
@@ -140,10 +144,6 @@ def _together(outcomes: Sequence[StepOutcome], seconds: float) -> StepOutcome:
         sum(one.tiles for one in outcomes),
         seconds,
     )
-
-
-#: Hears the name of the step and where it stands.
-PipelineWatch = Callable[[str, StepProgress], None]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Maps of the held-out slides of an experiment, with the page that ties them together."""
+"""The page of the paper's slide experiment: c-indices, the paper's beside them, and maps."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ from fedcox.slides.manifest import ManifestRow
 from fedcox.slides.opened_bag import KnownSlide
 from fedcox.slides.step import run_step
 from fedcox.slides.tile_scores import ScoredTiles
+
+_WIDEST = 1600
 
 
 def draw_examples(study: SlideStudy, folder: Path, *, command: str) -> None:
@@ -73,9 +75,6 @@ def _digest(slide: HeldOutSlide) -> str:
     from hashlib import sha256
 
     return sha256(slide.tiles.scores.tobytes()).hexdigest()
-
-
-_WIDEST = 1600
 
 
 @dataclass(frozen=True)

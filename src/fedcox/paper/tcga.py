@@ -1,11 +1,10 @@
-"""Tables of several cancers of TCGA, read together: what is wrong is told at once."""
+"""The paper's section 6.2: four cancers of TCGA in regions, by folds and by left-out region."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from fedcox.data.tcga import TcgaTable, read_tcga
 from fedcox.errors import InputError
@@ -15,28 +14,6 @@ from fedcox.evaluation.problem import FixedPatients
 from fedcox.evaluation.scheme import Recipe
 from fedcox.evaluation.schemes import SCHEMES
 from fedcox.paper.reproduction import Compared, Panel, Reproduction, mean_of
-from fedcox.survival.cohort import Cohort
-
-
-def tcga_tables(
-    files: Mapping[str, str], outcome: Path | None, regions: Path
-) -> dict[str, TcgaTable]:
-    """One table per cancer, from the clinical file of each."""
-    tables: dict[str, TcgaTable] = {}
-    faults: list[str] = []
-    for cancer, file in files.items():
-        try:
-            tables[cancer] = read_tcga(
-                clinical=file, outcome=outcome, regions=regions, cancer=cancer
-            )
-        except InputError as error:
-            faults += [error.subject, *error.faults]
-    if faults:
-        raise InputError(
-            "The tables of TCGA cannot be used as they are.", [*dict.fromkeys(faults)]
-        )
-    return tables
-
 
 _PAPER = ("BOOST", "N-FL", "DT-FL")
 _EXACT = ("DT-FL-NEWTON",)
@@ -52,17 +29,6 @@ RECIPE = Recipe(
 #: The test sets of left-out centers do not change from run to run; draws do.
 _LEFT_OUT_RUNS = 5
 QUICK = replace(RECIPE, batches=1000, cell_batches=300)
-
-
-class Patients(Protocol):
-    """A table of one cancer, as `fedcox.data.tcga.read_tcga` makes it."""
-
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    def cohorts(self) -> dict[str, Cohort]: ...
-
-
 _NOTE = (
     "The paper finds no significant difference; that an interval holds zero is all that is "
     "checked, and a wide interval holds it easily. Of many intervals at 95 %, one in twenty "
@@ -73,7 +39,7 @@ _QUICK_NOTE = (
 )
 
 
-def tcga(tables: Mapping[str, Patients], *, quick: bool) -> Reproduction:
+def tcga(tables: Mapping[str, TcgaTable], *, quick: bool) -> Reproduction:
     """Every cancer of `tables`, at the paper's sizes, or with one run of few batches."""
     recipe = QUICK if quick else RECIPE
     runs = 1 if quick else 20
@@ -147,3 +113,23 @@ def _claims(compared: Compared) -> tuple[Claim, ...]:
 
 def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
+
+
+def tcga_tables(
+    files: Mapping[str, str], outcome: Path | None, regions: Path
+) -> dict[str, TcgaTable]:
+    """One table per cancer, from the clinical file of each."""
+    tables: dict[str, TcgaTable] = {}
+    faults: list[str] = []
+    for cancer, file in files.items():
+        try:
+            tables[cancer] = read_tcga(
+                clinical=file, outcome=outcome, regions=regions, cancer=cancer
+            )
+        except InputError as error:
+            faults += [error.subject, *error.faults]
+    if faults:
+        raise InputError(
+            "The tables of TCGA cannot be used as they are.", [*dict.fromkeys(faults)]
+        )
+    return tables

@@ -19,6 +19,8 @@ from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.event_pieces import nice_step
 
 MOST_CENTERS = 20
+MOST_COLUMNS = 12
+SMALL_CELL = 5
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,6 @@ def interval_totals(fitted: FittedStudy) -> IntervalTotals | None:
     return IntervalTotals(
         np.array(at_risk, dtype=np.float64), np.array(events, dtype=np.float64)
     )
-
-
-MOST_COLUMNS = 12
-SMALL_CELL = 5
 
 
 @dataclass(frozen=True)

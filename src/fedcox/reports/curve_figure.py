@@ -25,6 +25,7 @@ from fedcox.survival.step_function import steps_reached
 MOST_POINTS = 150
 MOST_CURVES = 8
 FEW_AT_RISK = 10
+MOST_NUMBERS = 4
 
 
 @dataclass(frozen=True)
@@ -265,9 +266,6 @@ def _steps(across: Sequence[int], down: Sequence[int]) -> str:
 
 def _last(ends: FloatArray) -> float:
     return float(ends[-1]) if ends.size and ends[-1] > 0 else 1.0
-
-
-MOST_NUMBERS = 4
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,14 @@ FEWEST_BARS, MOST_BARS = 20, 48
 #: Where the longest follow-up is beyond this many times the bulk, the axis ends at the bulk.
 _FAR = 2.0
 _BULK = 0.95
+#: Whiskers end at the last value within this many lengths of the box, as Tukey drew them.
+REACH = 1.5
+#: The band around a row's middle in which single values lie, in per cent of its height.
+BAND = 56.0
+#: Quartiles of fewer values than this say nothing that the values do not.
+FEWEST_FOR_BOX = 5
+#: How a row is drawn: as any, as one that matters most, or as one to beware of.
+Look = Literal["plain", "marked", "leaks"]
 
 
 @dataclass(frozen=True)
@@ -173,17 +181,6 @@ def _path(bars: Sequence[Bar], end: float) -> str:
         top = 100 * (1 - density / tallest)
         parts.append(f"M{left:.1f} 100V{top:.1f}H{right:.1f}V100Z")
     return "".join(parts)
-
-
-#: Whiskers end at the last value within this many lengths of the box, as Tukey drew them.
-REACH = 1.5
-#: The band around a row's middle in which single values lie, in per cent of its height.
-BAND = 56.0
-#: Quartiles of fewer values than this say nothing that the values do not.
-FEWEST_FOR_BOX = 5
-
-#: How a row is drawn: as any, as one that matters most, or as one to beware of.
-Look = Literal["plain", "marked", "leaks"]
 
 
 @dataclass(frozen=True)

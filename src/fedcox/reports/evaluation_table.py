@@ -41,6 +41,9 @@ LEAKS = (
     "federated, but what it sends tells single patients apart; for experiments only, not for "
     "hospitals."
 )
+_MOST_NOTES = 8
+#: Marks beside a scheme's name, by the word on whether it is federated, and what they mean.
+_MARKS = {"no": ("*", POOLS), "leaks": ("†", LEAKS)}
 
 
 @dataclass(frozen=True)
@@ -249,11 +252,6 @@ def _clear(difference: Difference) -> bool:
     """Whether the interval leaves out zero."""
     low, high = difference.low, difference.high
     return low is not None and high is not None and (low > 0 or high < 0)
-
-
-_MOST_NOTES = 8
-#: Marks beside a scheme's name, by the word on whether it is federated, and what they mean.
-_MARKS = {"no": ("*", POOLS), "leaks": ("†", LEAKS)}
 
 
 def evaluation_table(

@@ -43,6 +43,9 @@ from fedcox.study.noised_fit import MOST_EPSILON
 from fedcox.study.study_plan import NoiseChoice, StudyPlan
 from fedcox.study.versions import versions
 
+#: Ratios and epsilons beyond these are of no use, and would flatten the curves.
+_MOST_RATIO, _LEAST_EPSILON, _MOST_EPSILON = 5.0, 0.1, 100.0
+
 
 @dataclass(frozen=True)
 class ChoiceLine:
@@ -174,10 +177,6 @@ def _epsilon(choice: NoiseChoice) -> str:
     if choice.epsilon is None:
         return "none"
     return "∞" if math.isinf(choice.epsilon) else bound_text(choice.epsilon)
-
-
-#: Ratios and epsilons beyond these are of no use, and would flatten the curves.
-_MOST_RATIO, _LEAST_EPSILON, _MOST_EPSILON = 5.0, 0.1, 100.0
 
 
 def write_plan_page(path: str | Path, plan: StudyPlan) -> None:

@@ -15,6 +15,56 @@ from fedcox.reports.counts_figure import choose_centers, known_sizes
 from fedcox.reports.number_text import DASH, bound_text, bytes_text, count_text
 from fedcox.study.fitted import FittedStudy
 
+#: The ledger's words, from the least protected to the most. Others, as of keys, are no replies.
+PROTECTIONS = ("none", "masks", "noise", "masks and noise")
+# Replies that are not sums over patients must not pass as sums.
+PATIENT_LEVEL: Mapping[str, str] = {
+    "longest follow-up": "not a sum: the time of one patient in each center",
+    "distinct event times": "not a sum: the event times of single patients",
+    "recorded unit": "not a sum: the largest unit of which all times are whole numbers",
+}
+IN_PLAIN_WORDS: Mapping[str, str] = {
+    "covariate sums": "how many values each column has, and their sum",
+    "covariate scatter": "how the columns vary around the joint means, and together",
+    "fractional times": "how many event times are whole numbers of days, weeks, tenths, …",
+    "interval counts": "patients at risk and events in each interval",
+    "gradient": "the slope of the log-likelihood at the current estimate",
+    "diagonal": "slope, and the diagonal of the curvature",
+    "block": "slope, and the curvature without the time-by-covariate part",
+    "hessian": "slope and curvature of the log-likelihood at the current estimate",
+    "information": "the expected curvature, from which standard errors come",
+    "last interval": "how far follow-up reaches, as random marks under masks: only the largest "
+    "reach of all is seen",
+    "noised life table": "how many patients leave in each cell of time, with and without the "
+    "event, with noise",
+    "noised covariate moments": "sums of the covariates and of their squares, with noise",
+    "noised covariate products": "squares and products of the covariates, with noise",
+    "noised event moments": "sums of the covariates of those with the event, with noise",
+    "noised score": "the slope of the log-likelihood, each patient's share bounded, with noise",
+    "noised information": "the curvature of the log-likelihood, each patient's share bounded, "
+    "with noise",
+    "compressed gradient": "the slope in fewer bytes, which saves bytes and hides nothing",
+    "local steps": "where a few steps on the center's own patients lead",
+    "patients and events": "how many patients and how many events",
+    "network gradient": "the slope of the loss in every weight of a network and every interval",
+    "network loss": "how well the network does: one number over patients it is not trained on",
+    "network steps": "where training the network on the center's own patients leads",
+    "clipped network gradient": "the slope in every weight of a network, each patient's share, "
+    "with all slides, cut to a fixed length, with noise",
+    "baseline gradient": "the slope of the log-likelihood in the baseline and in one factor of "
+    "the network's risks",
+    "baseline diagonal": "slope and curvature in the baseline, the network's risks as they are",
+    "baseline hessian": "slope and curvature in the baseline and one factor of the network's "
+    "risks",
+    "baseline information": "the expected curvature in the same",
+    "tile counts": "how many patients with slides, and how many tiles",
+    "tile moments": "how the features of tiles go together: sums of their products over all "
+    "tiles, about no single one",
+    "key set-up": "public keys and sealed shares of secrets, about no patient",
+}
+#: What part of the patients a question may be put to, as names of questions end.
+_PARTS = (" of cells", " of a batch", " of a sample", " of held-out patients")
+
 
 @dataclass(frozen=True)
 class Traffic:
@@ -134,10 +184,6 @@ def _rows(lines: Iterable[str], path: str | Path) -> Iterator[LedgerRow]:
             ) from error
 
 
-#: The ledger's words, from the least protected to the most. Others, as of keys, are no replies.
-PROTECTIONS = ("none", "masks", "noise", "masks and noise")
-
-
 def protection_of(fitted: FittedStudy) -> str:
     """The protection of the fit as a whole, in the ledger's words."""
     if fitted.guarantee is not None:
@@ -151,57 +197,6 @@ def weaker_questions(summary: LedgerSummary, protection: str) -> tuple[str, ...]
     return tuple(
         query for query in summary.queries if summary.of_query(query).protections & less
     )
-
-
-# Replies that are not sums over patients must not pass as sums.
-PATIENT_LEVEL: Mapping[str, str] = {
-    "longest follow-up": "not a sum: the time of one patient in each center",
-    "distinct event times": "not a sum: the event times of single patients",
-    "recorded unit": "not a sum: the largest unit of which all times are whole numbers",
-}
-IN_PLAIN_WORDS: Mapping[str, str] = {
-    "covariate sums": "how many values each column has, and their sum",
-    "covariate scatter": "how the columns vary around the joint means, and together",
-    "fractional times": "how many event times are whole numbers of days, weeks, tenths, …",
-    "interval counts": "patients at risk and events in each interval",
-    "gradient": "the slope of the log-likelihood at the current estimate",
-    "diagonal": "slope, and the diagonal of the curvature",
-    "block": "slope, and the curvature without the time-by-covariate part",
-    "hessian": "slope and curvature of the log-likelihood at the current estimate",
-    "information": "the expected curvature, from which standard errors come",
-    "last interval": "how far follow-up reaches, as random marks under masks: only the largest "
-    "reach of all is seen",
-    "noised life table": "how many patients leave in each cell of time, with and without the "
-    "event, with noise",
-    "noised covariate moments": "sums of the covariates and of their squares, with noise",
-    "noised covariate products": "squares and products of the covariates, with noise",
-    "noised event moments": "sums of the covariates of those with the event, with noise",
-    "noised score": "the slope of the log-likelihood, each patient's share bounded, with noise",
-    "noised information": "the curvature of the log-likelihood, each patient's share bounded, "
-    "with noise",
-    "compressed gradient": "the slope in fewer bytes, which saves bytes and hides nothing",
-    "local steps": "where a few steps on the center's own patients lead",
-    "patients and events": "how many patients and how many events",
-    "network gradient": "the slope of the loss in every weight of a network and every interval",
-    "network loss": "how well the network does: one number over patients it is not trained on",
-    "network steps": "where training the network on the center's own patients leads",
-    "clipped network gradient": "the slope in every weight of a network, each patient's share, "
-    "with all slides, cut to a fixed length, with noise",
-    "baseline gradient": "the slope of the log-likelihood in the baseline and in one factor of "
-    "the network's risks",
-    "baseline diagonal": "slope and curvature in the baseline, the network's risks as they are",
-    "baseline hessian": "slope and curvature in the baseline and one factor of the network's "
-    "risks",
-    "baseline information": "the expected curvature in the same",
-    "tile counts": "how many patients with slides, and how many tiles",
-    "tile moments": "how the features of tiles go together: sums of their products over all "
-    "tiles, about no single one",
-    "key set-up": "public keys and sealed shares of secrets, about no patient",
-}
-
-
-#: What part of the patients a question may be put to, as names of questions end.
-_PARTS = (" of cells", " of a batch", " of a sample", " of held-out patients")
 
 
 @dataclass(frozen=True)

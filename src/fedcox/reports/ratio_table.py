@@ -49,6 +49,7 @@ WARNING_TITLES: Mapping[str, str] = {
     "NoiseWarning": "Patients who weigh less under noise",
     "LargeDeltaWarning": "A delta that is too large",
 }
+_ROOM = 60  # for the lines below a narrow table
 
 
 @dataclass(frozen=True)
@@ -187,9 +188,6 @@ def interval_noun(fitted: FittedStudy) -> str:
 def warning_title(name: str) -> str:
     """A warning's class in plain words."""
     return WARNING_TITLES.get(name, name)
-
-
-_ROOM = 60  # for the lines below a narrow table
 
 
 def ratio_table(fitted: FittedStudy) -> Table:

@@ -14,6 +14,26 @@ from fedcox.reports.ratio_table import concordance_text
 from fedcox.study.fitted import FittedStudy
 
 EVENTS_PER_COEFFICIENT = 10
+SUMS_ONLY = (
+    "Only sums over all centers were seen: no center's own counts are known to the coordinator."
+)
+NO_COUNTS = (
+    "No counts of patients or events are given, neither over all centers nor by center: exact "
+    "counts would break the promise that differential privacy makes to each patient."
+)
+_REPLIES: Mapping[str, str] = {
+    "none": "the replies are bare: sums over a center's patients, neither masked nor noised.",
+    "masks": "every reply left its center under masks, which vanish in the sum over the "
+    "centers alone: the coordinator saw those sums and no single center's reply.",
+    "noise": "every reply left its center with noise for differential privacy in it.",
+    "masks and noise": "every reply left its center under masks, which vanish in the sum over "
+    "the centers alone, with a part of the noise for differential privacy in it: the "
+    "coordinator saw noisy sums and no single center's reply.",
+}
+_NO_GUARANTEE = (
+    "but that is not a guarantee of privacy: sums over few patients can give single patients "
+    "away."
+)
 
 
 def limits(fitted: FittedStudy) -> list[str]:
@@ -85,28 +105,6 @@ def _noise(fitted: FittedStudy) -> list[str]:
         "ratio may look large, or lie on the wrong side of 1, by noise alone.",
         few,
     ]
-
-
-SUMS_ONLY = (
-    "Only sums over all centers were seen: no center's own counts are known to the coordinator."
-)
-NO_COUNTS = (
-    "No counts of patients or events are given, neither over all centers nor by center: exact "
-    "counts would break the promise that differential privacy makes to each patient."
-)
-_REPLIES: Mapping[str, str] = {
-    "none": "the replies are bare: sums over a center's patients, neither masked nor noised.",
-    "masks": "every reply left its center under masks, which vanish in the sum over the "
-    "centers alone: the coordinator saw those sums and no single center's reply.",
-    "noise": "every reply left its center with noise for differential privacy in it.",
-    "masks and noise": "every reply left its center under masks, which vanish in the sum over "
-    "the centers alone, with a part of the noise for differential privacy in it: the "
-    "coordinator saw noisy sums and no single center's reply.",
-}
-_NO_GUARANTEE = (
-    "but that is not a guarantee of privacy: sums over few patients can give single patients "
-    "away."
-)
 
 
 def sums_from(fitted: FittedStudy) -> str:

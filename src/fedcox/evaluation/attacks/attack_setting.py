@@ -30,6 +30,8 @@ from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 
 #: A covariate counts as found within this part of its joint spread.
 TOLERANCE = 1e-2
+#: Patients by whose absence a second study differs, one after the other.
+_LEFT_OUT = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +118,6 @@ def _fits(candidate: Candidate, patients: TruePatients, near: IntArray) -> BoolA
     if candidate.event is not None:
         fits &= patients.event[near] == candidate.event
     return fits
-
-
-#: Patients by whose absence a second study differs, one after the other.
-_LEFT_OUT = 5
 
 
 class Attacker(Enum):

@@ -31,6 +31,13 @@ from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling
 
+_TURNS = 12  # of the direction, at most
+_STEADY = 2e-3  # a covariate moves by less when nothing else is to be found
+_FIRST_LENGTH, _LONGEST = 0.5, 500.0  # of β
+_HIGHEST = 20.0  # log hazard that a sum in fixed point still holds
+_LOWEST, _LARGEST_EXPONENT = 10.0, 300.0
+_APART = 1.3  # of the two questions, in α
+
 
 def subtract_studies(target: AttackSetting) -> Iterator[Candidate]:
     """Whoever sees the sums of a study, and of the same without one patient."""
@@ -120,14 +127,6 @@ def subtract_centers(target: AttackSetting) -> Iterator[Candidate]:
 
 def _less(query: AbstractAdditiveQuery[Any], whole: Any, rest: Any) -> Any:
     return query.unpack(query.pack(whole) - query.pack(rest))
-
-
-_TURNS = 12  # of the direction, at most
-_STEADY = 2e-3  # a covariate moves by less when nothing else is to be found
-_FIRST_LENGTH, _LONGEST = 0.5, 500.0  # of β
-_HIGHEST = 20.0  # log hazard that a sum in fixed point still holds
-_LOWEST, _LARGEST_EXPONENT = 10.0, 300.0
-_APART = 1.3  # of the two questions, in α
 
 
 class _Walk:

@@ -23,6 +23,10 @@ _STARTS = 6
 _STEP = 1e-5  # in θ, for the slope of the curvature
 _ROUNDING = 1e-14  # of a sum, relative
 _CERTAIN = 1e-2  # an error the attacker expects in a covariate, at most
+#: Patients who leave in one interval and are still told apart.
+MOST_AT_ONCE = 12
+#: Patients of a center that is still small.
+SMALL_CENTER = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +205,6 @@ def _cells(
     return _Cells(slope, observed, sent)
 
 
-#: Patients who leave in one interval and are still told apart.
-MOST_AT_ONCE = 12
-
-
 def peel_tail(
     source: ObservedSource, rng: np.random.Generator, most_at_once: int = MOST_AT_ONCE
 ) -> list[Candidate]:
@@ -265,10 +265,6 @@ def everyone(table: LifeTable) -> GroupOutcomes:
 
 def _joined(parts: list[IntArray]) -> IntArray:
     return np.concatenate([np.empty(0, dtype=np.int64), *parts])
-
-
-#: Patients of a center that is still small.
-SMALL_CENTER = 10
 
 
 def invert_small_center(

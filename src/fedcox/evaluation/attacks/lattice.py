@@ -30,6 +30,8 @@ MOST_UNKNOWNS = 128
 _MISSED = 30.0
 #: Coefficients are whole numbers of so many units at most.
 _LARGEST = 2.0**50
+#: Of a sum under masks, and how far rounding takes a sum, in parts of what it is made of.
+RESOLUTION, ROUNDING = 2.0**-31, 1e-13
 
 
 def whole_numbers(
@@ -85,10 +87,6 @@ def _flint() -> Any:
     except ImportError:
         raise needs_extra("python-flint", "audit") from None
     return fmpz_mat
-
-
-#: Of a sum under masks, and how far rounding takes a sum, in parts of what it is made of.
-RESOLUTION, ROUNDING = 2.0**-31, 1e-13
 
 
 class Equations(NamedTuple):

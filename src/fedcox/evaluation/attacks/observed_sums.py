@@ -19,6 +19,8 @@ from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 
 #: The source of a reply where only the sum over centers is seen.
 ALL_CENTERS = "all centers"
+#: Points of a long fit that are looked at; more tell little that is new.
+MOST_POINTS = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +94,6 @@ class Recorder(AbstractFederation):
 
     def _keep(self, query: AbstractQuery[Any], replies: Mapping[str, Any]) -> None:
         self.exchanges.append(ObservedAnswers(query, dict(replies)))
-
-
-#: Points of a long fit that are looked at; more tell little that is new.
-MOST_POINTS = 400
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,9 @@ from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail
 
+#: What nearly everybody may have: not treated, no, the first of two codes, the second.
+_USUAL = (0.0, 1.0, 2.0)
+
 
 def read_batches(
     exchanges: Sequence[ObservedAnswers], sizes: Mapping[str, int]
@@ -86,10 +89,6 @@ def _read(sums: Derivatives, setting: Setting) -> Candidate | None:
     if setting.reading == "half":
         return Candidate(sums.beta / slope)
     return Candidate(sums.beta / slope, last + 1, bool(sums.alpha[last] < 0.0))
-
-
-#: What nearly everybody may have: not treated, no, the first of two codes, the second.
-_USUAL = (0.0, 1.0, 2.0)
 
 
 def read_rare_columns(

@@ -27,6 +27,10 @@ from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_set_moments import RiskSetMoments
 
+_COLD = -1.5
+#: Two heights tell events from the others where their slopes differ by more than a constant.
+_HOT = (0.0, 1.4)
+
 
 @dataclass(frozen=True, eq=False)
 class GroupSums:
@@ -147,11 +151,6 @@ def _pair(
     high, low = float(total) / 2.0 + np.sqrt(root), float(total) / 2.0 - np.sqrt(root)
     one = (weighted - low * both) / (high - low)
     return [one, both - one]
-
-
-_COLD = -1.5
-#: Two heights tell events from the others where their slopes differ by more than a constant.
-_HOT = (0.0, 1.4)
 
 
 def probe_risk_sets(
