@@ -105,7 +105,7 @@ def test_a_run_has_every_fit_of_every_study(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(len(one.prices) == one.arrived <= 2 for one in found.judged)
     study = SimulatedStudy.of(2, seed=derived_seed(0, 1))
     again = study.fitted(SECURE, 30.0).summary["coef"].to_numpy()
-    assert study.c_index(again) == found.found(SECURE, 2, 30.0).c_indices[1], "repeatable"
+    assert study.c_index(again) == found.judgement(SECURE, 2, 30.0).c_indices[1], "repeatable"
 
 
 def test_a_fit_is_judged_by_the_truth_and_beside_the_fit_without_noise() -> None:
@@ -145,7 +145,7 @@ def test_every_fit_is_in_its_table(page: str) -> None:
     for columns, table in zip((6, 20), tables, strict=True):
         assert table.count("<tr>") == 1 + 2 * 4
         for epsilon in (1.0, 3.0, 10.0, 30.0):
-            found = example().found(SECURE, columns, epsilon)
+            found = example().judgement(SECURE, columns, epsilon)
             index = float(np.mean(found.c_indices)), float(np.std(found.c_indices, ddof=1))
             assert f"<td>{index[0]:.3f} ± {index[1]:.3f}</td>" in table
             assert f"<td>{found.errors[0]:.3f}</td><td>{found.arrived} of 3</td>" in table

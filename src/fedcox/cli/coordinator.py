@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.coordinator_run import run
+from fedcox.cli.coordinator_run import CoordinatorHome, run
 from fedcox.cli.terminal import Terminal, folder_option, say, spinner
 
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ def init(
 
 
 def start(
-    folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The coordinator's folder.")
-    ] = Path("coordinator"),
+    folder: CoordinatorHome = Path("coordinator"),
 ) -> None:
     """Start the server that the centers connect to, in the background.
 
@@ -116,9 +114,7 @@ def start(
 
 
 def status(
-    folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The coordinator's folder.")
-    ] = Path("coordinator"),
+    folder: CoordinatorHome = Path("coordinator"),
 ) -> None:
     """Show whether the server runs and which centers are connected to it.
 
@@ -156,9 +152,7 @@ def status(
 
 
 def stop(
-    folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The coordinator's folder.")
-    ] = Path("coordinator"),
+    folder: CoordinatorHome = Path("coordinator"),
 ) -> None:
     """Stop the server and every study that runs on it; finished rounds are kept.
 
@@ -175,9 +169,7 @@ def stop(
 
 def add_center(
     name: Annotated[list[str], typer.Argument(metavar="NAME", help="The hospital to add.")],
-    folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The coordinator's folder.")
-    ] = Path("coordinator"),
+    folder: CoordinatorHome = Path("coordinator"),
 ) -> None:
     """Make a start-up kit for a hospital that joins later.
 
@@ -200,9 +192,7 @@ def renew(
     days: Annotated[
         int, typer.Option(metavar="DAYS", help="How long the new ones hold, from today.")
     ] = 365,
-    folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The coordinator's folder.")
-    ] = Path("coordinator"),
+    folder: CoordinatorHome = Path("coordinator"),
 ) -> None:
     """Make new certificates for the server and new kits for all hospitals.
 

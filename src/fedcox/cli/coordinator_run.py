@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from fedcox.study.study import Study
 
 
+CoordinatorHome = Annotated[
+    Path, typer.Option("--folder", metavar="FOLDER", help="The coordinator's folder.")
+]
 _PAUSE = 0.2
 #: Seconds between looks at the server, where the run itself says nothing.
 _LOOK = 3.0
@@ -44,9 +47,7 @@ Pings = Annotated[
 def run(
     study: StudyFile,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
-    folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The coordinator's folder.")
-    ] = Path("coordinator"),
+    folder: CoordinatorHome = Path("coordinator"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was broken off.")
     ] = False,

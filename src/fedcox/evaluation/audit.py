@@ -186,7 +186,7 @@ class Audit:
             "seconds_per_attack": self.seconds,
             "attacks": [attack.to_dict() for attack in self.attacks],
             "membership": {
-                each.value: _finite(asdict(found)) for each, found in self.membership.items()
+                each.value: _finite(asdict(audit)) for each, audit in self.membership.items()
             },
         }
 
@@ -288,7 +288,7 @@ def _attack_setting(
     """Run the fit under a protection, and keep its messages."""
 
     def anew(*, patient: int | None = None, center: str | None = None) -> Observer:
-        chosen = [own for own in _without(centers, patient) if own.name != center]
+        chosen = [each for each in _without(centers, patient) if each.name != center]
         return Observer(begin(study, chosen, protection))
 
     def release(patient: int | None) -> FittedStudy:

@@ -113,7 +113,7 @@ def run_appendix_a(
 ) -> AppendixA:
     """Simulate studies and fit both models to each; `quick` takes fewer and smaller ones."""
     patients, runs = (1000, 4) if quick else (2000, 20)
-    found: dict[CensoringBound, list[FloatArray]] = {bound: [] for bound in BOUNDS}
+    per_bound: dict[CensoringBound, list[FloatArray]] = {bound: [] for bound in BOUNDS}
     event_times = []
     for done, (bound, run) in enumerate(product(BOUNDS, range(runs))):
         progress(done, 2 * runs, f"censoring bound: {bound}, study {run + 1}")
@@ -123,7 +123,7 @@ def run_appendix_a(
             rng=derived_generator(seed, "appendix A", bound, run),
             censoring_bound=bound,
         ).cohort
-        found[bound].append(distances(cohort))
+        per_bound[bound].append(distances(cohort))
         event_times.append(int(cohort.event.sum()))
     progress(2 * runs, 2 * runs, "")
     return AppendixA(
@@ -136,7 +136,7 @@ def run_appendix_a(
             Approach(bound, link, reading, intervals, float(ratio), float(difference))
             for bound in BOUNDS
             for (link, reading, intervals), (ratio, difference) in zip(
-                FITS, np.median(found[bound], axis=0), strict=True
+                FITS, np.median(per_bound[bound], axis=0), strict=True
             )
         ),
         library_versions(),

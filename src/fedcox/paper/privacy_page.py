@@ -79,9 +79,9 @@ def _facts(result: PrivacyStudy) -> list[Fact]:
 
     def fact(columns: int, epsilon: float | None) -> Fact:
         method = NO_NOISE if epsilon is None else SECURE
-        found = result.found(method, columns, epsilon)
+        judged = result.judgement(method, columns, epsilon)
         label = method if epsilon is None else f"at epsilon {short_text(epsilon)}"
-        index = float(np.mean(found.c_indices))
+        index = float(np.mean(judged.c_indices))
         return Fact(f"{index:.3f}", label, f"c-index, P = {count_text(columns)}")
 
     shown = ((few, None), (few, 3.0), (many, None), (many, 10.0), (many, 3.0))
@@ -108,7 +108,7 @@ def _plot(
 ) -> LinePlot:
     def point(name: str, epsilon: float) -> tuple[float, float]:
         given = None if name == NO_NOISE else epsilon
-        return epsilon, float(np.mean(values(result.found(name, columns, given))))
+        return epsilon, float(np.mean(values(result.judgement(name, columns, given))))
 
     ends = result.epsilons[0], result.epsilons[-1]
     lines = [
@@ -130,7 +130,7 @@ def _plot(
 def _lines(result: PrivacyStudy, columns: int) -> list[EpsilonLine]:
     rows: list[tuple[str, float | None]] = [(NO_NOISE, None)]
     rows += [(name, epsilon) for name in (SECURE, EACH_CENTER) for epsilon in result.epsilons]
-    return [_line(result, result.found(name, columns, epsilon)) for name, epsilon in rows]
+    return [_line(result, result.judgement(name, columns, epsilon)) for name, epsilon in rows]
 
 
 def _line(result: PrivacyStudy, judged: Judged) -> EpsilonLine:

@@ -75,8 +75,8 @@ class SlideMinibatch:
             for first in range(0, slides.patients, self.batch_size):
                 batch = order[first : first + self.batch_size]
                 if slides.event[batch].any():
-                    found = model.cox_gradient(theta, samples, batch)
-                    adam.step(theta, found.theta / batch.size, self.learning_rate)
+                    gradient = model.cox_gradient(theta, samples, batch)
+                    adam.step(theta, gradient.theta / batch.size, self.learning_rate)
         return TileRisk(architecture, theta)
 
 
@@ -100,21 +100,21 @@ class TileRisk:
     def risk(self, patients: Cohort) -> FloatArray:
         """The mean over a patient's slides of the mean over their tiles; higher is worse."""
         means = [
-            [float(scores.mean()) for scores in self.tile_scores(own)]
-            for own in _bags(patients).slides
+            [float(scores.mean()) for scores in self.tile_scores(slides)]
+            for slides in _bags(patients).slides
         ]
-        return np.array([np.mean(own) for own in means])
+        return np.array([np.mean(slides) for slides in means])
 
 
 def _slide_by_slide(patients: Cohort) -> Cohort:
     """Every slide as if it were a patient of its own, with the patient's outcome."""
     bags = _bags(patients)
-    owner = [row for row, own in enumerate(bags.slides) for _ in own]
+    owner = [row for row, slides in enumerate(bags.slides) for _ in slides]
     return Cohort(
         np.empty((len(owner), 0)),
         patients.time[owner],
         patients.event[owner],
-        bags=Bags(tuple((slide,) for own in bags.slides for slide in own), bags.features),
+        bags=Bags(tuple((slide,) for slides in bags.slides for slide in slides), bags.features),
     )
 
 
@@ -146,7 +146,7 @@ class SlideRecipe:
         rows = patients = 0
         for cohort in cohorts.values():
             patients += cohort.patients
-            slides = [len(own) for own in cohort.bags.slides] if cohort.bags else []
+            slides = [len(each) for each in cohort.bags.slides] if cohort.bags else []
             rows += int(np.dot(np.ceil(cohort.time / self.width), slides))
         return max(1, round(self.batch_rows * patients / max(rows, 1)))
 
@@ -222,8 +222,8 @@ def judged_folds(
                 progress(done, total, f"run {seed + 1}, fold {fold}: {words}")
 
             with threads_for(reduced.cohorts.values(), os.cpu_count()):
-                found = _judged(reduced, recipe, test, (seed, fold), tell)
-            yield replace(found, seconds={"reduce": reducing, **found.seconds})
+                judged = _judged(reduced, recipe, test, (seed, fold), tell)
+            yield replace(judged, seconds={"reduce": reducing, **judged.seconds})
             done += 1
     progress(total, total, "")
 
@@ -250,8 +250,8 @@ def with_reduced(patients: SlidePatients, reducer: Reducer) -> SlidePatients:
     """The same patients with reduced features, in memory as half floats, as files keep them."""
     cohorts = {}
     for name, cohort in patients.cohorts.items():
-        own = cohort.bags.slides if cohort.bags is not None else ()
-        slides = tuple(tuple(_half(reducer, slide) for slide in slides) for slides in own)
+        before = cohort.bags.slides if cohort.bags is not None else ()
+        slides = tuple(tuple(_half(reducer, slide) for slide in slides) for slides in before)
         cohorts[name] = replace(cohort, bags=Bags(slides, reducer.size))
     return SlidePatients(cohorts, patients.slide_ids)
 
@@ -292,7 +292,7 @@ def _judged(
     )
     slides = patients.held_out(test)
     scores = ours.tile_scores([*slides.values()])
-    trained = [slide for own in _slides(pooled) for slide in own]
+    trained = [slide for each in _slides(pooled) for slide in each]
     scale = ScoreScale.of(ours.tile_scores(trained))
     return JudgedFold(seed, fold, rows, dict(zip(slides, scores, strict=True)), scale, seconds)
 
@@ -333,8 +333,8 @@ def _row(
     seconds: float,
     traffic: TrainingTraffic,
 ) -> Row:
-    found = concordance_index(tested.time, tested.event, model.risk(tested)).index
-    why = () if found is not None else ("No two patients of the test set can be compared.",)
+    c_index = concordance_index(tested.time, tested.event, model.risk(tested)).index
+    why = () if c_index is not None else ("No two patients of the test set can be compared.",)
     return Row(
         experiment="slides",
         seed=place[0],
@@ -342,7 +342,7 @@ def _row(
         fold=place[1],
         center=None,
         scheme=scheme,
-        c_index=found,
+        c_index=c_index,
         patients=tested.patients,
         events=int(tested.event.sum()),
         trained_on=trained_on,

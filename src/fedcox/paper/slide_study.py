@@ -81,13 +81,13 @@ class SlideStudy:
 
     @property
     def comparison(self) -> Comparison:
-        (found,) = compare(self.rows)
-        return found
+        (comparison,) = compare(self.rows)
+        return comparison
 
     @property
     def mean_auc(self) -> float | None:
         """Over held-out slides, each as often as it was held out."""
-        return fmean(found.auc for found in self.rankings) if self.rankings else None
+        return fmean(ranking.auc for ranking in self.rankings) if self.rankings else None
 
     def to_json(self) -> dict[str, Any]:
         """Ready for JSON, with the claims and the paper's table beside."""
@@ -103,7 +103,7 @@ class SlideStudy:
             "claims": [asdict(claim) for claim in claims(self)],
             "paper_table_2": PAPER_TABLE,
             "rows": [asdict(row) for row in self.rows],
-            "rankings": [asdict(found) for found in self.rankings],
+            "rankings": [asdict(ranking) for ranking in self.rankings],
         }
 
     @classmethod
@@ -115,7 +115,7 @@ class SlideStudy:
             **{
                 **kept,
                 "rows": tuple(Row.from_record(row) for row in record["rows"]),
-                "rankings": tuple(TileRanking(**found) for found in record["rankings"]),
+                "rankings": tuple(TileRanking(**ranking) for ranking in record["rankings"]),
             }
         )
 

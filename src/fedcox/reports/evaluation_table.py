@@ -122,9 +122,9 @@ def federated_word(scheme: AbstractScheme | None) -> str:
 
 def against(comparison: Comparison, scheme: str, reference: str) -> Difference | None:
     """`scheme` minus `reference`, whichever of the two stands first; None against itself."""
-    found = comparison.difference(scheme, reference)
-    if found is not None:
-        return found
+    difference = comparison.difference(scheme, reference)
+    if difference is not None:
+        return difference
     other = comparison.difference(reference, scheme)
     if other is None:
         return None
@@ -315,9 +315,9 @@ def notes_panel(
 
 
 def _caption(comparison: Comparison, lines: Sequence[SchemeLine]) -> Iterable[str]:
-    found = {line.federated for line in lines}
+    present = {line.federated for line in lines}
     yield from (
-        f"{mark} {meaning}" for word, (mark, meaning) in _MARKS.items() if word in found
+        f"{mark} {meaning}" for word, (mark, meaning) in _MARKS.items() if word in present
     )
     yield "c-index: mean ± standard deviation over the test sets; 0.5 is chance."
     yield from remarks(comparison)

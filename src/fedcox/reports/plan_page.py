@@ -141,21 +141,21 @@ def readings(plan: StudyPlan) -> list[str]:
 
 def notes(plan: StudyPlan) -> list[str]:
     """What nobody should miss, of what the study asks for."""
-    own = plan.own
-    said = list(plan.remarks)
-    if own.epsilon is None or math.isinf(own.epsilon):
-        return said
-    if weak := weakness(own.epsilon, plan.delta):
-        said.append(f"Epsilon {bound_text(own.epsilon)}: {weak[0].lower()}{weak[1:]}")
-    if own.against_centers is not None:
-        said.append(against_others(own.against_centers, plan.delta))
+    noise = plan.own
+    sentences = list(plan.remarks)
+    if noise.epsilon is None or math.isinf(noise.epsilon):
+        return sentences
+    if weak := weakness(noise.epsilon, plan.delta):
+        sentences.append(f"Epsilon {bound_text(noise.epsilon)}: {weak[0].lower()}{weak[1:]}")
+    if noise.against_centers is not None:
+        sentences.append(against_others(noise.against_centers, plan.delta))
     if plan.patients_for:
         needed = listed(
             f"{count_text(patients)} for epsilon {epsilon:g}"
             for epsilon, patients in plan.patients_for
         )
-        said.append(f"At this price it takes about so many patients: {needed}.")
-    return said
+        sentences.append(f"At this price it takes about so many patients: {needed}.")
+    return sentences
 
 
 def ratio_above(ratio: float) -> str:
@@ -205,16 +205,20 @@ def plan_html(plan: StudyPlan) -> str:
 
 
 def _facts(plan: StudyPlan) -> list[Fact]:
-    own = plan.own
-    epsilon = "∞" if own.epsilon == math.inf else DASH
-    if own.epsilon is not None and math.isfinite(own.epsilon):
-        epsilon = bound_text(own.epsilon)
+    noise = plan.own
+    epsilon = "∞" if noise.epsilon == math.inf else DASH
+    if noise.epsilon is not None and math.isfinite(noise.epsilon):
+        epsilon = bound_text(noise.epsilon)
     return [
-        Fact(epsilon, "epsilon", own.asked),
-        Fact(DASH if own.price is None else f"× {own.price:.2f}", "standard errors", "at most"),
+        Fact(epsilon, "epsilon", noise.asked),
+        Fact(
+            DASH if noise.price is None else f"× {noise.price:.2f}",
+            "standard errors",
+            "at most",
+        ),
         *(
-            Fact(ratio_above(ratio) if own.answers else DASH, "smallest ratio", effect.label)
-            for effect, ratio in zip(plan.effects, own.smallest, strict=False)
+            Fact(ratio_above(ratio) if noise.answers else DASH, "smallest ratio", effect.label)
+            for effect, ratio in zip(plan.effects, noise.smallest, strict=False)
         ),
         Fact(
             ratio_above(plan.exact.smallest[0]), "the same without noise", plan.effects[0].label

@@ -129,20 +129,20 @@ def ledger_words(fitted: FittedStudy, ledger: LedgerTable | None) -> list[str]:
     """What the list of replies does and does not say about privacy."""
     protection = protection_of(fitted)
     place = "answered from its own machine" if fitted.deployed else "was in one process"
-    said = [f"In this run every center {place}, and {_REPLIES[protection]}"]
+    sentences = [f"In this run every center {place}, and {_REPLIES[protection]}"]
     if ledger is not None and ledger.patient_level:
-        said.append("Marked replies are not even sums: they are times of single patients.")
-    said += _promised(fitted, protection)
+        sentences.append("Marked replies are not even sums: they are times of single patients.")
+    sentences += _promised(fitted, protection)
     if ledger is not None and ledger.weaker:
-        said.append(
+        sentences.append(
             f"Less protected than that, and not covered by it: {', '.join(ledger.weaker)}."
         )
     if concordance_text(fitted):
-        said.append(
+        sentences.append(
             "The concordance compares patients across centers; it was computed inside this "
             "process and is not in the ledger."
         )
-    return said
+    return sentences
 
 
 def _promised(fitted: FittedStudy, protection: str) -> list[str]:

@@ -90,8 +90,8 @@ def matches(
     alike: dict[tuple[bytes, int | None, bool | None], list[Candidate]] = {}
     for candidate in sorted(candidates, key=_unsure):
         if np.isfinite(candidate.covariates).all():
-            said = candidate.covariates.tobytes(), candidate.intervals, candidate.event
-            alike.setdefault(said, []).append(candidate)
+            claim_key = candidate.covariates.tobytes(), candidate.intervals, candidate.event
+            alike.setdefault(claim_key, []).append(candidate)
     if not patients.covariates.size:
         return np.empty(0, dtype=np.int64)
     tree, free = KDTree(patients.covariates), np.ones(patients.number, dtype=np.bool_)

@@ -112,13 +112,13 @@ def _exposures(
     unsure = equations.unsure(people)
     if unit is not None:
         step = 0.5 * unit / width
-        found = whole_numbers(
+        numbers = whole_numbers(
             np.vstack([rows, np.ones(len(kinds))]) * step,
             np.append(sums, people),
             np.append(unsure, 1e-6 * step),
             np.full(len(kinds), people / step / len(kinds)),
         )
-        return None if found is None else np.asarray(found * step * width)
+        return None if numbers is None else np.asarray(numbers * step * width)
     if np.linalg.matrix_rank(rows) < len(kinds):
         return None
     weighted = rows / unsure[:, None]
@@ -253,15 +253,15 @@ class _Piece:
 
     def solve(self, deadline: Deadline) -> None:
         """All ways in which the exposures come out, if they are not too many."""
-        found: set[_Way] = set()
+        ways_of_all: set[_Way] = set()
         for leavers, staying in self._readings:
             deadline.check()
             ways = self._dealt(leavers, staying)
-            if ways is None or len(found) + len(ways) > _MOST_STATES:
+            if ways is None or len(ways_of_all) + len(ways) > _MOST_STATES:
                 return
-            found |= ways
-        if found:
-            self.keep(found)
+            ways_of_all |= ways
+        if ways_of_all:
+            self.keep(ways_of_all)
 
     def _dealt(self, leavers: _Leavers, staying: int) -> set[_Way] | None:
         """All ways to deal leavers out so that the exposures come out; None: too many."""
@@ -278,10 +278,10 @@ class _Piece:
                 fits &= stays == self.after[kind]
             if self.before is not None:
                 fits &= stays + count == self.before[kind]
-            own = np.flatnonzero(fits)
+            subsets = np.flatnonzero(fits)
             following: dict[tuple[int, int], set[_Way]] = {}
             for (dealt, stayed), ways in states.items():
-                free = own[((own & dealt) == 0) & (stays[own] <= staying - stayed)]
+                free = subsets[((subsets & dealt) == 0) & (stays[subsets] <= staying - stayed)]
                 for subset in free.tolist():
                     row = int(count[subset] - having[subset]), int(having[subset])
                     part = (*row, int(stays[subset]))

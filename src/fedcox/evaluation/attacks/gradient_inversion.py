@@ -146,9 +146,12 @@ class _Problem:
         outer += np.einsum("rmi,pq->rmpiq", here.sent[crossed], np.eye(self.shape[1]))
         rows = [part.reshape(-1, self.unknowns) for part in (slope, curvature, outer)]
         if self.whole:
-            weights, own = here.observed.sum(axis=1), here.slope.sum(axis=1)  # (points, people)
+            weights, slopes = (
+                here.observed.sum(axis=1),
+                here.slope.sum(axis=1),
+            )  # (points, people)
             total = np.einsum("ri,ip,rq->rpiq", weights, x, beta)
-            total += np.einsum("ri,pq->rpiq", own, np.eye(self.shape[1]))
+            total += np.einsum("ri,pq->rpiq", slopes, np.eye(self.shape[1]))
             rows.append(total.reshape(-1, self.unknowns))
         return self._clean(np.concatenate(rows))
 
