@@ -12,8 +12,7 @@ from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.evaluation.scheme import AbstractScheme, Recipe, Trained
 from fedcox.paper.appendix_a import BOUNDS, FITS, AppendixA, Approach
-from fedcox.paper.communication import CommunicationStudy, Cost
-from fedcox.paper.recorded_run import Messages
+from fedcox.paper.communication import CommunicationStudy, Cost, Messages
 from fedcox.reports.evaluation_page import EvaluatedData, EvaluationPage
 from fedcox.survival.cohort import Cohort
 

@@ -14,9 +14,14 @@ from sklearn.metrics import roc_auc_score
 
 from fedcox.errors import CohortError
 from fedcox.evaluation.folds import fold_numbers
-from fedcox.paper.slide_embedding import EncoderChoice, embed_everywhere
-from fedcox.paper.slide_experiment import JudgedFold, SlidePatients, SlideRecipe, judged_folds
-from fedcox.paper.slide_minibatch import SlideMinibatch
+from fedcox.paper.slide_experiment import (
+    JudgedFold,
+    SlideMinibatch,
+    SlidePatients,
+    SlideRecipe,
+    judged_folds,
+)
+from fedcox.paper.slide_pipeline import EncoderChoice, embed_everywhere
 from fedcox.paper.slide_study import (
     DISCRETE,
     MINI,

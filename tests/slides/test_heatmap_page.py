@@ -11,9 +11,8 @@ import pytest
 
 from fedcox.errors import SlideError
 from fedcox.evaluation.result import Row
-from fedcox.paper.example_heatmaps import draw_examples
 from fedcox.paper.slide_study import DISCRETE, MINI, HeldOutSlide, SlideStudy, TileRanking
-from fedcox.paper.slides_page import slides_html, write_slides_page
+from fedcox.paper.slides_page import draw_examples, slides_html, write_slides_page
 from fedcox.slides.feature_files import KnownSlide
 from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep, summary_in
 from fedcox.slides.heatmap_files import PAGE, picture_file

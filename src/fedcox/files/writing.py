@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from fedcox.errors import OutputError
 
@@ -134,6 +136,24 @@ def write_csv(path: str | Path, rows: Iterable[Iterable[str | int]]) -> None:
     """Put a table at `path`, whole, for its owner only; a folder that is missing is made."""
     with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def json_text(record: Any) -> str:
+    """A record as it is read by people: indented, in its own letters, with no NaN in it."""
+    return json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def write_json(path: str | Path, record: Any) -> None:
+    """Put a record at `path`, whole or not at all."""
+    write_atomically(path, json_text(record) + "\n")
+
+
+def check_file(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that exists, before any work is done."""
+    if path.exists() and not overwrite:
+        raise OutputError(
+            f"{path} exists already.", ["Choose another name, or say --overwrite."]
+        )
 
 
 def check_folder(
