@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from html import escape
 
 from benchmarks.many_centers import FEW, CenterCost, best_costs
-from fedcox.reports.axis import ValueAxis, plain_axis
-from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import count_text
+from fedcox.reports.plot import Line, LinePlot, ValueAxis, line_plot, plain_axis
 
 _WIDTH, _HEIGHT = 720, 400
 _LEFT, _TOP, _RIGHT, _BOTTOM = 60, 108, 40, 56  # of the area around the lines

@@ -34,12 +34,10 @@ from fedcox.data.cohort_file import read_cohort
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.deployment import client, jobs, processes, server
 from fedcox.deployment.approval import Approvals
-from fedcox.deployment.center_folder import CenterFolder, join
+from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings, join
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
-from fedcox.deployment.participants import Participants
-from fedcox.deployment.run_folder import RunFolder
-from fedcox.deployment.run_start import begin, ended
+from fedcox.deployment.kit import Participants
+from fedcox.deployment.runs import RunFolder, begin, ended
 from fedcox.engines.in_process import InProcess
 from fedcox.files.followed import FollowedFile
 from fedcox.reports.run_folder import read_run
@@ -219,7 +217,7 @@ def _connected(center: CenterFolder) -> Iterator[subprocess.Popen[bytes]]:
 
 def run_study(
     home: CoordinatorFolder,
-    line: jobs.Session,
+    line: jobs.ServerSession,
     study: Study,
     pings: int = 0,
     meanwhile: Callable[[], None] = lambda: None,
@@ -240,7 +238,7 @@ def run_study(
     return begun, run
 
 
-def _over(home: CoordinatorFolder, line: jobs.Session, job: str, run: RunFolder) -> bool:
+def _over(home: CoordinatorFolder, line: jobs.ServerSession, job: str, run: RunFolder) -> bool:
     """By the run's own words once it speaks: to ask the server takes time from the rounds."""
     told = told_by(run)
     return told[-1]["kind"] in ("done", "failed") if told else ended(home, line, job, run)

@@ -43,7 +43,7 @@ def measure(contender: Contender, problem: Problem, patients: Patients) -> Outco
 
 def _concordance(outcome: Outcome, patients: Patients) -> float | None:
     from fedcox.survival.concordance import concordance_index
-    from fedcox.survival.linear_predictor import linear_predictor
+    from fedcox.survival.scaling import linear_predictor
 
     risk = linear_predictor(patients.covariates, np.array(outcome.coefficients))
     return concordance_index(patients.time, patients.event, risk).index

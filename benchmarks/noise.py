@@ -310,7 +310,7 @@ class Real:
     @property
     def short(self) -> list[str]:
         if self.without_intervals == self.draws:
-            return []
+            return ["no intervals"]
         limits = {
             "median": abs(self.median - 0.22) <= 0.05,
             "95th percentile": self.percentile_95 <= 0.8,

@@ -32,7 +32,7 @@ from benchmarks.deployment import (
 )
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.deployment import jobs
-from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.runs import RunFolder
 from fedcox.reports.run_folder import read_run
 from fedcox.study.simulation import clinical_study, write_simulation
 from fedcox.study.study import Study

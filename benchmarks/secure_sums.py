@@ -19,9 +19,8 @@ from benchmarks.results import Result
 from fedcox.federation.query import DEFAULT_BITS
 from fedcox.privacy import fixed_point
 from fedcox.privacy.identity import Identity
-from fedcox.privacy.party import Party
 from fedcox.privacy.secure_sum import SecureSum
-from fedcox.privacy.transport import DirectTransport
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 
 _STUDY = "benchmark"
 _QUESTION = hashlib.sha256(b"benchmark").digest()
@@ -30,12 +29,15 @@ _QUESTION = hashlib.sha256(b"benchmark").digest()
 class CountingTransport:
     """Every party in this process; counts what centers send."""
 
-    def __init__(self, parties: Mapping[str, Party]) -> None:
-        self._inner = DirectTransport(parties)
+    def __init__(self, parties: Mapping[str, SecureSumCenter]) -> None:
+        self._parties = parties
         self.bytes_up = 0
 
     def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
-        replies = self._inner.exchange(step, messages)
+        replies = {
+            name: self._parties[name].handle(step, message)
+            for name, message in messages.items()
+        }
         self.bytes_up += sum(map(len, replies.values()))
         return replies
 
@@ -47,11 +49,12 @@ class MaskedCenters:
         identities = {name: Identity.create() for name in vectors}
         known = {name: identity.public for name, identity in identities.items()}
         self.parties = {
-            name: Party(name, _STUDY, identity, known) for name, identity in identities.items()
+            name: SecureSumCenter(name, _STUDY, identity, known)
+            for name, identity in identities.items()
         }
         self.vectors = vectors
         self.transport = CountingTransport(self.parties)
-        self.coordinator = SecureSum(_STUDY, known, self.transport)
+        self.coordinator = SecureSum(_STUDY, known, self.transport.exchange)
 
     def sum(self, dropping: int) -> FloatArray:
         """The sum over all centers but the first `dropping`, from numbers to numbers."""

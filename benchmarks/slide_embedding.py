@@ -37,12 +37,12 @@ from fedcox.slides.encoder import (
     processor_precision,
     usual_readers,
 )
-from fedcox.slides.folded_resnet import FoldedResNet50
 from fedcox.slides.manifest import ManifestRow
-from fedcox.slides.pyramid_file import write_pyramid
-from fedcox.slides.reader_process import Source
+from fedcox.slides.reader_process import TileSource
 from fedcox.slides.readers import SlideTiles, TileReaders, UnreadableSlide
 from fedcox.slides.resnet import ResNet50, untrained_weights
+from fedcox.slides.resnet_encoder import FoldedResNet50
+from fedcox.slides.simulated_slides import write_pyramid
 from fedcox.slides.simulated_tissue import draw_slide
 from fedcox.slides.step import StepProgress
 
@@ -151,7 +151,7 @@ def _our_speed(folded: FoldedResNet50, tiles: NDArray[np.uint8], sizes: Sizes) -
     x = torch.from_numpy(tiles).to(folded.device)
     if folded.device.type == "cpu":
         return _speed(lambda: folded(x), "cpu", sizes)
-    from fedcox.slides.cuda_encoder import GraphedNetwork
+    from fedcox.slides.resnet_encoder import GraphedNetwork
 
     torch.backends.cudnn.deterministic = True
     graphed = GraphedNetwork(folded, tuple(x.shape))
@@ -220,7 +220,9 @@ def _readers_speed(
     """From the first batch that is there to the last one."""
     tiled = [(slide, tiles_of(slide, folder)) for slide in slides]
     wanted = [
-        SlideTiles(slide.slide_id, Source(str(slide.path), MPP, at.tile_px, at.mpp), at.coords)
+        SlideTiles(
+            slide.slide_id, TileSource(str(slide.path), MPP, at.tile_px, at.mpp), at.coords
+        )
         for slide, at in tiled
     ]
     times, done = [], 0

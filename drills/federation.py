@@ -24,10 +24,9 @@ from typing import Any
 
 import fedcox
 from fedcox.deployment import jobs, processes, server
-from fedcox.deployment.approval import Approvals
+from fedcox.deployment.approval import Approvals, study_code
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
-from fedcox.deployment.study_code import study_code
 from fedcox.privacy.identity import Identity
 
 FEDCOX = (sys.executable, "-m", "fedcox.cli.main")

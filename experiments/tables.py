@@ -15,7 +15,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 README = HERE / "README.md"
-EXPECTED = HERE.parent / "src" / "fedcox" / "evaluation" / "expected.json"
+EXPECTED = HERE.parent / "src" / "fedcox" / "paper" / "expected.json"
 #: Stored runs: folder, and the reproduction whose expected values they are.
 RUNS: Mapping[str, str] = {
     "synthetic": "synthetic",

@@ -1,12 +1,19 @@
-"""Which tests run in the same process, where pytest-xdist spreads them over several."""
+"""What all tests run in: signals as in a terminal, and which tests share a process."""
 
 from __future__ import annotations
 
+import signal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """Ctrl-C is tested on processes; a shell's background jobs, and theirs, would ignore it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,14 +7,12 @@ from itertools import product
 
 import numpy as np
 
-from fedcox.data.center_split import split_by_value
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import simulate_paper_cohort, split_by_value
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.evaluation.scheme import AbstractScheme, Recipe, Trained
 from fedcox.paper.appendix_a import BOUNDS, FITS, AppendixA, Approach
-from fedcox.paper.communication import CommunicationStudy, Cost
-from fedcox.paper.recorded_run import Messages
+from fedcox.paper.communication import CommunicationStudy, Cost, Messages
 from fedcox.reports.evaluation_page import EvaluatedData, EvaluationPage
 from fedcox.survival.cohort import Cohort
 

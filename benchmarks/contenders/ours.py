@@ -121,7 +121,7 @@ def prepare_cox(problem: Problem, patients: Patients) -> Callable[[], Outcome]:
 def prepare_training(problem: Problem, patients: Patients) -> Callable[[], Outcome]:
     """Train the paper's scheme on patients in one center."""
     from fedcox.evaluation.scheme import LinearRisk, Recipe
-    from fedcox.evaluation.schemes.cell_batches import DiscreteTime
+    from fedcox.evaluation.schemes.hazards import DiscreteTime
 
     cohort = fedcox.Cohort(patients.covariates, patients.time, patients.event)
     federation = fedcox.InProcess.from_cohorts({"all": cohort})

@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import subprocess
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -126,3 +127,12 @@ def test_nothing_is_pickled_and_nobody_is_phoned() -> None:
         if module(path).imported & refused:
             found[str(path)] = module(path).imported & refused
     assert found == {}
+
+
+def test_the_rooms_in_contributing_are_those_of_the_import_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tree = text.split("```")[1].strip().splitlines()
+    rooms = [re.split(r"  +", line)[0] for line in tree]
+    assert rooms == [layer.replace("(", "").replace(")", "") for layer in layers]

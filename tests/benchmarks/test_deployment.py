@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("nvflare")
 from benchmarks.deployment import RESULT, Measured, Timed, _timed
-from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.runs import RunFolder
 
 ROOT = Path(__file__).parents[2]
 QUICK = Timed(9, (0.05, 0.06, 0.5), ((0.04, 0.05, 0.06),) * 3, 5.0, 8.0, True)

@@ -19,7 +19,7 @@ from benchmarks.many_centers import (
     measure,
     read_costs,
 )
-from fedcox.engines import wards
+from fedcox.engines import in_process
 
 ROOT = Path(__file__).parents[2]
 STORED = ROOT / "benchmarks" / "results" / "many_centers.jsonl"
@@ -72,7 +72,7 @@ def test_the_figure_shows_both_ways_and_says_which_is_which() -> None:
 
 
 def test_groups_begin_where_the_benchmark_says() -> None:
-    assert wards._FEW == FEW
+    assert in_process._FEW == FEW
 
 
 def test_the_figure_of_the_documentation_is_that_of_the_stored_run(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_data_set_is_judged_by_its_intervals_if_it_has_any() -> None:
     assert held.short == []
     far = replace(held, median=0.3, percentile_95=0.9, shift=0.2, error_ratio=1.1)
     assert far.short == ["median", "95th percentile", "shift", "standard error"]
-    assert replace(far, without_intervals=100).short == []
+    assert replace(far, without_intervals=100).short == ["no intervals"]
 
 
 def test_the_table_says_what_is_not_held() -> None:

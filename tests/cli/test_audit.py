@@ -9,10 +9,9 @@ import pytest
 
 from fedcox.cli.audit import FILES
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
+from fedcox.evaluation.audit import AttackOutcome, Audit, AuditedAttack, Protection
 from fedcox.evaluation.membership import Measured, MembershipAudit
-from fedcox.evaluation.protection import Protection
-from fedcox.reports.audit_words import NO_PROOF
+from fedcox.reports.audit_page import NO_PROOF
 from tests.cli.conftest import STUDY, Files, Run, invented
 
 
@@ -86,7 +85,7 @@ def test_the_folder_holds_two_files_and_is_replaced_only_when_told(
 
 
 def audit_of(recovered: Protection, proven: float = 0.0) -> Audit:
-    outcomes = {each: Outcome(int(each is recovered), 60, 1) for each in Protection}
+    outcomes = {each: AttackOutcome(int(each is recovered), 60, 1) for each in Protection}
     measured = Measured(1.0, 0.0, proven)
     member = MembershipAudit(measured, measured, 1e-5, 0.9, 11, 100)
     return Audit(

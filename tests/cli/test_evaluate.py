@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 from lifelines.datasets import load_lung
 
-from fedcox.evaluation.evaluation_folder import FILES
-from fedcox.evaluation.result_file import read_results
+from fedcox.evaluation.result import read_results
 from fedcox.evaluation.schemes import SCHEMES
+from fedcox.evaluation.study_experiment import FILES
 from tests.cli.conftest import STUDY, Files, Once, Run, invented
 from tests.cli.test_fit import content, strict_json
 

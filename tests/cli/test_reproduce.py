@@ -1,3 +1,5 @@
+"""None"""
+
 from __future__ import annotations
 
 import json
@@ -8,14 +10,23 @@ import numpy as np
 import pytest
 
 import fedcox.paper.appendix_a as appendix_a
+import fedcox.paper.compression as paper_compression
+import fedcox.paper.privacy as paper_privacy
+import fedcox.paper.slides as paper_slides
+import fedcox.paper.slides_run as slides_run
 import fedcox.paper.synthetic as paper_synthetic
 import fedcox.paper.tcga as paper_tcga
 from fedcox.data.synthetic import CensoringBound
 from fedcox.evaluation.problem import PaperPatients
 from fedcox.evaluation.scheme import Recipe
+from fedcox.paper.compression import CompressionStudy, Sizes
 from fedcox.paper.reproduction import Reproduction
+from fedcox.paper.slide_pipeline import EncoderChoice
+from fedcox.paper.slides import SimulatedSizes
+from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Ready, Tiles
 from tests.cli.conftest import Once, Run
 from tests.data.tcga import made_up
+from tests.paper.test_privacy import example
 
 SYNTHETIC = ("reproduce", "synthetic", "--quick", "--workers", "1")
 
@@ -154,3 +165,131 @@ def test_clinical_tables_are_named_by_cancer_once(fedcox: Run, tmp_path: Path) -
     assert "'BRCA' is not of the form CANCER=FILE" in ended.err
     assert "COAD is given twice" in ended.err
     assert not (tmp_path / "run").exists()
+
+
+def test_it_writes_numbers_and_a_page(
+    fedcox: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper_privacy, "run_privacy", lambda quick, progress: example())
+    ended = fedcox("reproduce", "privacy", "--quick", "--out", tmp_path / "run")
+    assert ended.status == 0
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"privacy.json", "privacy.html"}
+    record = json.loads((tmp_path / "run" / "privacy.json").read_text(encoding="utf-8"))
+    assert len(record["claims"]) == 5
+
+
+def test_the_study_of_compression_writes_numbers_and_a_page(
+    fedcox: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper_compression, "QUICK", Sizes(300, 2, (2, 3), (3, 6), (2, 4)))
+    command = ("reproduce", "compression", "--quick", "--out", tmp_path / "run")
+    ended = fedcox(*command)
+    assert ended.status == 0
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"compression.json", "compression.html"}
+    record = json.loads((tmp_path / "run" / "compression.json").read_text(encoding="utf-8"))
+    assert CompressionStudy.from_json(record).columns == (2, 3)
+    again = fedcox(*command)
+    assert again.status == 2
+    assert "--overwrite" in again.err
+
+
+TINY = SimulatedSizes(
+    patients=21, size_px=384, runs=1, centers=2, effect=10.0, reduced=4, seed=3
+)
+
+
+class Colours(AbstractEncoder):
+    """A stand-in for ResNet-50: means and spreads of the colours, and their products."""
+
+    name, sha256, precision = "colours", "c" * 64, "float32"
+
+    def submit(self, tiles: Tiles) -> AbstractPending:
+        own = tiles.reshape(len(tiles), -1, 3) / np.float32(255)
+        found = [own.mean(axis=1), own.std(axis=1), own.max(axis=1)]
+        return Ready(np.concatenate(found, axis=1).astype(np.float32))
+
+
+@pytest.fixture
+def small_slides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slides_run, "QUICK", TINY)
+    monkeypatch.setattr(paper_slides, "FOLDS", 2)
+    monkeypatch.setattr(EncoderChoice, "load", lambda self: Colours())
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+
+
+@pytest.mark.usefixtures("small_slides")
+def test_the_whole_way_is_gone_on_simulated_slides(fedcox: Run, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = ("reproduce", "slides", "--quick", "--out", run)
+    ended = fedcox(*words)
+    assert ended.status == 0, ended.err
+    assert "Simulated slides" in ended.out
+    assert {path.name for path in run.iterdir()} == {
+        "simulated",
+        "work",
+        "heatmap",
+        "slides.json",
+        "slides.html",
+    }
+    told = json.loads((run / "slides.json").read_text(encoding="utf-8"))
+    assert told["simulated"] is True
+    assert told["command"].startswith("fedcox reproduce slides --quick")
+    assert told["patients"] == 21
+    assert told["settings"]["simulated"]["effect"] == 10.0
+    assert len(told["rows"]) == 2 * 2
+    assert told["settings"]["encoder"] == "colours"
+    # Planted tiles are darker: what the tiles were planted for is found.
+    assert told["mean_auc"] > 0.7
+    page = (run / "slides.html").read_text(encoding="utf-8")
+    for claim in told["claims"]:
+        assert claim["measured"] in page
+    assert "Everything on this page is simulated" in page
+    again = fedcox(*words)
+    assert again.status == 2
+    assert "--resume" in again.err
+    assert fedcox(*words, "--resume").status == 0
+    repeated = json.loads((run / "slides.json").read_text(encoding="utf-8"))
+    for name in ("comparison", "rankings", "mean_auc"):
+        parts = [json.dumps(record[name]) for record in (told, repeated)]
+        if name != "comparison":  # which holds seconds
+            assert parts[0] == parts[1]
+
+
+@pytest.mark.usefixtures("small_slides")
+def test_slides_of_other_sizes_are_not_taken_for_these(
+    fedcox: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run" / "simulated"
+    folder.mkdir(parents=True)
+    (folder / "slides.csv").write_text("slide_id\n", encoding="utf-8")
+    (folder / "sizes.json").write_text("{}", encoding="utf-8")
+    words = ("reproduce", "slides", "--quick", "--out", tmp_path / "run")
+    ended = fedcox(*words, "--resume")
+    assert ended.status == 2
+    assert "other sizes" in ended.err
+    (tmp_path / "run" / "mine.txt").write_text("keep", encoding="utf-8")
+    kept = fedcox(*words, "--overwrite")
+    assert kept.status == 2
+    assert (tmp_path / "run" / "mine.txt").exists()
+
+
+@pytest.mark.usefixtures("small_slides")
+def test_ones_own_slides_take_the_same_way(fedcox: Run, tmp_path: Path) -> None:
+    from fedcox.slides.simulated_slides import simulate_slides
+
+    made = simulate_slides(tmp_path / "own", 22, 2, seed=4, size_px=800, mpp=0.5)
+    words = ("reproduce", "slides", "--quick", "--slides", made.manifest)
+    rest = ("--patients", made.patients, "--weights", tmp_path / "resnet50.pth")
+    # Nine colours cannot be reduced to 256.
+    refused = fedcox(*words, *rest, "--out", tmp_path / "run")
+    assert refused.status == 2
+    assert "256" in refused.err
+    unclear = fedcox(*words, "--out", tmp_path / "other")
+    assert unclear.status == 2
+    assert "--patients" in unclear.err
+    assert "--weights" in unclear.err
+    wrong = fedcox("reproduce", "slides", "--cancer", "KIRC", "--out", tmp_path / "other")
+    assert wrong.status == 2
+    assert "goes with --slides" in wrong.err

@@ -5,15 +5,17 @@ from typing import cast, get_args
 import numpy as np
 import pytest
 
-from fedcox.data.center_split import (
+from fedcox.data.synthetic import (
     Split,
+    paper_table,
+    simulate_hospitals,
+    simulate_paper_cohort,
     split_by_dirichlet,
     split_by_value,
     split_cohort,
     split_uniformly,
     unequal_sizes,
 )
-from fedcox.data.synthetic import paper_table, simulate_hospitals, simulate_paper_cohort
 from fedcox.errors import InputError
 
 

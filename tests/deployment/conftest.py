@@ -16,14 +16,11 @@ import pytest
 
 from fedcox.data.synthetic import simulate_hospitals
 from fedcox.deployment import client, jobs, processes, server
-from fedcox.deployment.approval import Approvals
-from fedcox.deployment.center_folder import CenterFolder, join
+from fedcox.deployment.approval import Approvals, study_code
+from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings, join
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
-from fedcox.deployment.participants import Participants
-from fedcox.deployment.run_folder import RunFolder
-from fedcox.deployment.run_start import begin
-from fedcox.deployment.study_code import study_code
+from fedcox.deployment.kit import Participants
+from fedcox.deployment.runs import RunFolder, begin
 from fedcox.privacy.identity import Identity
 from fedcox.study.simulation import clinical_study, write_simulation
 from fedcox.study.study import Study
@@ -89,7 +86,7 @@ class LiveFederation:
         return Study.parse(text, source=name)
 
     def run(
-        self, line: jobs.Session, study: Study, *, overwrite: bool = False
+        self, line: jobs.ServerSession, study: Study, *, overwrite: bool = False
     ) -> tuple[RunFolder, jobs.JobState]:
         """Run a study that every center approves, to its end."""
         self.approve(study)
@@ -97,7 +94,7 @@ class LiveFederation:
         return run, ended(line, job)
 
     def begin(
-        self, line: jobs.Session, study: Study, *, overwrite: bool = False
+        self, line: jobs.ServerSession, study: Study, *, overwrite: bool = False
     ) -> tuple[RunFolder, str]:
         """Begin a run; its folder, and the number of its job."""
         run = begin(self.home, study, "", resume=False, overwrite=overwrite, wait=PATIENCE)
@@ -128,7 +125,7 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def ended(line: jobs.Session, job: str) -> jobs.JobState:
+def ended(line: jobs.ServerSession, job: str) -> jobs.JobState:
     wait_until(lambda: line.state(job).name in ("finished", "failed"))
     return line.state(job)
 

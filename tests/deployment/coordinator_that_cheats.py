@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedcox.engines.nvflare.line import Heard, Silence
+    from fedcox.engines.nvflare.transport import Heard, Silence
 
 #: Where the two files are.
 PLACE = "FEDCOX_TEST_CHEATS"
@@ -28,10 +28,10 @@ class Cheat:
     """The line to the centers, with an attack in it."""
 
     def __init__(self, place: Path) -> None:
-        from fedcox.engines.nvflare.line import CollabLine
+        from fedcox.engines.nvflare.transport import CollabTransport
 
         self.attack = (place / ATTACK).read_text(encoding="utf-8")
-        self._answers, self._true = place / ANSWERS, CollabLine.call
+        self._answers, self._true = place / ANSWERS, CollabTransport.call
         self._rounds = 0
 
     def call(
@@ -58,7 +58,7 @@ class Cheat:
         timeout: float,
         heard: Heard,
     ) -> None:
-        from fedcox.engines.nvflare.line import Silence
+        from fedcox.engines.nvflare.transport import Silence
 
         def told(name: str, answer: bytes | Silence) -> None:
             self._write(step, name, answer)
@@ -81,15 +81,15 @@ class Cheat:
 
 def cheat(place: Path) -> None:
     """Take the place of the line to the centers, and be content with one of them."""
-    from fedcox.deployment import conduct
-    from fedcox.engines.nvflare.line import CollabLine
-    from fedcox.engines.nvflare.switchboard import Switchboard
+    from fedcox.deployment import study_run as conduct
+    from fedcox.engines.nvflare.coordinator_end import CoordinatorEnd
+    from fedcox.engines.nvflare.transport import CollabTransport
 
     cheating = Cheat(place)
-    CollabLine.call = lambda line, *told: cheating.call(line, *told)  # type: ignore[method-assign]
+    CollabTransport.call = lambda line, *told: cheating.call(line, *told)  # type: ignore[method-assign]
     if cheating.attack == "drop":
-        content = partial(_content_with_one, Switchboard)
-        setattr(conduct, "Switchboard", content)  # noqa: B010  # not a name that it gives away
+        content = partial(_content_with_one, CoordinatorEnd)
+        setattr(conduct, "CoordinatorEnd", content)  # noqa: B010  # not a name that it gives away
 
 
 def _content_with_one(board: Any, line: Any, **how: Any) -> Any:

@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedcox.deployment.approval import Approvals
-from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.hospital_desk import CenterSettings, HospitalDesk
-from fedcox.deployment.run_folder import RunFolder
-from fedcox.deployment.study_code import study_code
-from fedcox.engines.nvflare.site import Site
+from fedcox.deployment.approval import Approvals, study_code
+from fedcox.deployment.center_folder import CenterFolder, CenterSettings
+from fedcox.deployment.runs import RunFolder
+from fedcox.deployment.study_admission import StudyAdmission
+from fedcox.engines.nvflare.center_end import CenterEnd
 from fedcox.privacy.identity import Identity
 from fedcox.study.study import Study
-from tests.engines.nvflare.direct_line import DirectLine, Tamper
+from tests.engines.nvflare.direct_transport import DirectTransport, Tamper
 
 CENTERS = ("Aachen", "Bern", "Cork")
 STUDY = """
@@ -102,17 +101,18 @@ class Hospitals:
             )
             for name in centers
         }
-        self.desks: list[HospitalDesk] = []
+        self.admissions: list[StudyAdmission] = []
 
-    def line(self, tamper: Tamper = lambda name, call, answer: answer) -> DirectLine:
+    def line(self, tamper: Tamper = lambda name, call, answer: answer) -> DirectTransport:
         """A new job: every center begins with what its folder holds."""
-        for desk in self.desks:
-            desk.close()
-        self.desks = [HospitalDesk(folder) for folder in self.folders.values()]
+        for admission in self.admissions:
+            admission.close()
+        self.admissions = [StudyAdmission(folder) for folder in self.folders.values()]
         sites = {
-            name: Site(name, desk) for name, desk in zip(self.folders, self.desks, strict=True)
+            name: CenterEnd(name, admission)
+            for name, admission in zip(self.folders, self.admissions, strict=True)
         }
-        return DirectLine(sites, tamper)
+        return DirectTransport(sites, tamper)
 
     def run(self, study: str = PLAIN, name: str = "run") -> RunFolder:
         """A folder for a run of this study."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.participants import Participants
+from fedcox.deployment.kit import Participants
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CENTERS = ("A", "B-2", "C_3")

@@ -13,11 +13,10 @@ import pytest
 from rich.console import Console
 
 pytest.importorskip("nvflare")
-from fedcox.cli.center.start import _attend, _Watched
+from fedcox.cli.center import _attend, _CenterTerminal
 from fedcox.deployment import client
 from fedcox.deployment.approval import Approvals, Request
-from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings
+from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings
 from fedcox.study.simulation import clinical_study
 
 _CODE = "f9d5-d56d"
@@ -42,7 +41,7 @@ class _Asked:
         study = clinical_study().to_toml() + '\n[privacy]\nnoise = "none"\n'
         self.approvals.ask(Request(_CODE, "lung", study, ("A", "B"), {}, "2030-01-01T00:00"))
         self.console = Console(file=self.shown, soft_wrap=True)
-        self.watched = _Watched(self.home, self.approvals, self.console, self.home.path)
+        self.watched = _CenterTerminal(self.home, self.approvals, self.console, self.home.path)
 
 
 @pytest.fixture

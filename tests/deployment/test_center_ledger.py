@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("nvflare")
-from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.hospital_desk import NO_LIMITS, CenterSettings, HospitalDesk
-from fedcox.engines.nvflare.site import Leaving
+from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings
+from fedcox.deployment.study_admission import StudyAdmission
+from fedcox.engines.nvflare.center_end import Leaving
 from fedcox.files.followed import append_rows
 
 
@@ -32,13 +32,13 @@ def test_a_row_of_the_ledger_is_on_the_disk_before_the_reply_leaves(
 ) -> None:
     folder = CenterFolder(tmp_path, "A", "trial", "127.0.0.1", 8002, date(2030, 1, 1))
     CenterSettings("patients.csv", NO_LIMITS).write(folder.settings)
-    desk = HospitalDesk(folder)
+    admission = StudyAdmission(folder)
     row = Leaving("gradient", 4, "none", 0.0)
-    desk.leaving([row])
+    admission.leaving([row])
     first = folder.ledger.stat().st_size
     assert first in synced
     synced.clear()
-    desk.leaving([row])
+    admission.leaving([row])
     assert synced == [2 * first]
 
 

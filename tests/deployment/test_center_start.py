@@ -14,10 +14,9 @@ pytest.importorskip("nvflare")
 from fedcox.cli.center import center
 from fedcox.deployment import client, processes
 from fedcox.deployment.approval import Approvals, Request
-from fedcox.deployment.center_folder import CenterFolder
+from fedcox.deployment.center_folder import CenterFolder, CenterSettings
 from fedcox.deployment.center_job import CenterJob
-from fedcox.deployment.center_start import prepare
-from fedcox.deployment.hospital_desk import CenterSettings
+from fedcox.deployment.client import prepare
 from fedcox.engines.nvflare.messages import Heading, Refusal, read_answer
 from fedcox.errors import InputError
 from tests.deployment.hospitals import PLAIN, center_folder

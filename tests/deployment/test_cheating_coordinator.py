@@ -19,7 +19,7 @@ pytest.importorskip("nvflare")
 pytest.importorskip("dp_accounting")
 from fedcox.deployment import jobs
 from fedcox.deployment.approval import Request
-from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.runs import RunFolder
 from fedcox.deployment.study_words import request_lines
 from fedcox.errors import InputError
 from fedcox.privacy.budget import Budget, Payment

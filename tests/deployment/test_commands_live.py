@@ -144,7 +144,7 @@ def test_nothing_is_lost_and_no_number_is_wrong_when(drill: Drill, drilled: Fede
 _FAULTY = f"""
 import sys
 if "fedcox.deployment.guarded_job" in sys.orig_argv:
-    from fedcox.deployment.hospital_desk import HospitalDesk
+    from fedcox.deployment.study_admission import StudyAdmission
     from fedcox.federation.center import Center
 
     def fail(*arguments, **named):
@@ -153,7 +153,7 @@ if "fedcox.deployment.guarded_job" in sys.orig_argv:
     Center.answer = fail
 """
 #: A center that cannot even write down what went wrong, so that the engine gets the exception.
-_FAULTIER = _FAULTY + "    HospitalDesk.trouble = fail\n"
+_FAULTIER = _FAULTY + "    StudyAdmission.trouble = fail\n"
 
 
 def test_a_patient_s_value_in_an_exception_reaches_nothing_of_the_coordinator(

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("nvflare")
-from fedcox.deployment import authority
-from fedcox.deployment.connection import Credentials, why_not_reached
+from fedcox.deployment import certificates as authority
+from fedcox.deployment.connection import CredentialFiles, why_not_reached
 from fedcox.errors import DeploymentError
 from tests.deployment.conftest import free_port
 
@@ -25,14 +25,14 @@ NOW = datetime.now(UTC)
 class _Parties:
     """An authority with a server and a center, and another authority with the same."""
 
-    ours: dict[str, Credentials]
-    others: dict[str, Credentials]
-    expired: dict[str, Credentials]
+    ours: dict[str, CredentialFiles]
+    others: dict[str, CredentialFiles]
+    expired: dict[str, CredentialFiles]
 
 
 @pytest.fixture(scope="module")
 def parties(tmp_path_factory: pytest.TempPathFactory) -> _Parties:
-    def made(name: str, now: datetime, days: int) -> dict[str, Credentials]:
+    def made(name: str, now: datetime, days: int) -> dict[str, CredentialFiles]:
         signing = authority.Authority.create(name, days=days, now=now)
         folder = tmp_path_factory.mktemp(name)
         return {
@@ -45,12 +45,12 @@ def parties(tmp_path_factory: pytest.TempPathFactory) -> _Parties:
     )
 
 
-def _saved(folder: Path, made: authority.Credentials) -> Credentials:
+def _saved(folder: Path, made: authority.Credentials) -> CredentialFiles:
     folder.mkdir()
     (folder / "client.crt").write_bytes(made.certificate)
     (folder / "client.key").write_bytes(made.key)
     (folder / "rootCA.pem").write_bytes(made.root)
-    return Credentials.of(folder)
+    return CredentialFiles.of(folder)
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def _listening(greet: Callable[[socket.socket], None]) -> Iterator[int]:
         yield door.getsockname()[1]
 
 
-def _tls(own: Credentials) -> Callable[[socket.socket], None]:
+def _tls(own: CredentialFiles) -> Callable[[socket.socket], None]:
     """Both sides show a certificate, as the engine's server wants it."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = ssl.CERT_REQUIRED
@@ -122,7 +122,7 @@ def test_a_center_cannot_pose_as_the_server(parties: _Parties) -> None:
 def test_a_server_that_does_not_take_our_certificate_is_told(parties: _Parties) -> None:
     # We trust the server, and it does not trust us.
     known = parties.others["center"]
-    mixed = Credentials(known.certificate, known.key, parties.ours["center"].authority)
+    mixed = CredentialFiles(known.certificate, known.key, parties.ours["center"].authority)
     with (
         _listening(_tls(parties.ours["server"])) as port,
         pytest.raises(DeploymentError, match="does not take our certificate"),

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
-from fedcox.deployment.jobs import JobState, Session, job_files, read_state
-from fedcox.deployment.site_rules import CENTER_CLASSES, SERVER_CLASSES
+from fedcox.deployment.engine_files import CENTER_CLASSES, SERVER_CLASSES
+from fedcox.deployment.jobs import JobState, ServerSession, job_files, read_state
 
 
 def test_a_job_is_settings_that_name_installed_classes_only() -> None:
@@ -89,7 +89,7 @@ def test_two_runs_that_are_submitted_together_are_two(tmp_path: Path) -> None:
     server = Server()
     with ThreadPoolExecutor(2) as commands:
         jobs = commands.map(
-            lambda run: Session(folder, server).submit(run, 1), ["lung", "heart"]
+            lambda run: ServerSession(folder, server).submit(run, 1), ["lung", "heart"]
         )
     assert list(jobs) == ["lung", "heart"]
     assert not list((folder.admin / "transfer").iterdir())

@@ -12,12 +12,10 @@ import pytest
 from cryptography import x509
 
 from fedcox.deployment import center_folder, coordinator_folder
-from fedcox.deployment.authority import Authority
 from fedcox.deployment.center_folder import CenterFolder
+from fedcox.deployment.certificates import Authority
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, add_centers, check_init
-from fedcox.deployment.kit import Kit
-from fedcox.deployment.participants import Participants
-from fedcox.deployment.sealing import seal, unseal
+from fedcox.deployment.kit import Kit, Participants, seal, unseal
 from fedcox.errors import DeploymentError
 from fedcox.privacy.identity import Identity
 from tests.deployment.kit_examples import CENTERS, NOW, Made, make

@@ -11,8 +11,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from fedcox.deployment.authority import Authority, Credentials
-from fedcox.deployment.certificates import chain_faults, date_faults, days_left
+from fedcox.deployment.certificates import (
+    Authority,
+    Credentials,
+    chain_faults,
+    date_faults,
+    days_left,
+)
 from fedcox.errors import DeploymentError
 
 # Certificates are shown to the ssl module of Python, which cannot be told another time.

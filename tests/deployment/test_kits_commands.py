@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedcox.cli.center.join import join
-from fedcox.cli.coordinator.add_center import add_center
-from fedcox.cli.coordinator.init import init
-from fedcox.cli.coordinator.renew import renew
+from fedcox.cli.center import join
+from fedcox.cli.coordinator import add_center, init, renew
 from fedcox.deployment.center_folder import CenterFolder
 from fedcox.deployment.coordinator_folder import CoordinatorFolder
 from fedcox.errors import DeploymentError

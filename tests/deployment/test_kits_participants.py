@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcox.deployment.participants import Participants, days_faults, is_loopback
+from fedcox.deployment.kit import Participants, days_faults, is_loopback
 from fedcox.errors import DeploymentError
 
 

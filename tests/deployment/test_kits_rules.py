@@ -15,9 +15,9 @@ from nvflare.fuel.sec.authz import AuthzContext, Person
 from nvflare.security.security import COMMAND_CATEGORIES, FLAuthorizer
 
 from fedcox.deployment import center_folder
-from fedcox.deployment.authority import COORDINATOR_ROLE, COORDINATOR_USER, ORGANISATION
 from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.job_check import OnlySettings
+from fedcox.deployment.certificates import COORDINATOR_ROLE, COORDINATOR_USER, ORGANISATION
+from fedcox.deployment.job_launcher import OnlySettings
 from fedcox.deployment.private_files import write_private_json
 from fedcox.errors import DeploymentError
 from tests.deployment.kit_examples import CENTERS, NOW, Made, make
@@ -158,7 +158,7 @@ def test_a_job_may_name_our_classes_only(made: Made, joined: CenterFolder) -> No
     assert buildable(joined.flare, job + "center_job.CenterJob")
     assert buildable(joined.flare, collab + "executor.CollabExecutor")
     assert buildable(made.folder.server, job + "study_job.StudyJob")
-    assert buildable(made.folder.server, "fedcox.deployment.study_controller.StudyController")
+    assert buildable(made.folder.server, "fedcox.deployment.study_job.StudyController")
     others = [*DEFAULT_CLASS_ALLOW_LIST, "os.system", "subprocess.Popen", "builtins.eval"]
     others += [job + "center_job.CenterJobs", job + "jobs.submit", "fedcox.cli.main.main"]
     for workspace in (joined.flare, made.folder.server):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcox.deployment.sealing import LARGEST, new_password, seal, unseal
+from fedcox.deployment.kit import LARGEST, new_password, seal, unseal
 from fedcox.errors import DeploymentError
 
 PASSWORD = "abcd-efgh-jkmn-pqrs-tuwx"

@@ -19,8 +19,8 @@ from fedcox.cli.coordinator import coordinator
 from fedcox.deployment import client, jobs, processes, server
 from fedcox.deployment.center_folder import CenterFolder, join
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.participants import Participants
-from fedcox.deployment.run_start import begin
+from fedcox.deployment.kit import Participants
+from fedcox.deployment.runs import begin
 from fedcox.errors import CentersMissingError, DeploymentError
 from tests.deployment.conftest import NAMES, PATIENCE, LiveFederation, ended, wait_until
 
@@ -86,7 +86,8 @@ def test_a_center_of_another_authority_does_not_get_in(
     process = client.run(other)
     try:
         wait_until(lambda: "re-challenge" in other.log.read_text())
-        assert jobs.connected(federation.home) == sorted(NAMES)
+        with jobs.session(federation.home) as session:
+            assert session.connected() == sorted(NAMES)
     finally:
         client.stop(other)
         process.communicate()
@@ -136,8 +137,9 @@ def test_a_job_with_another_class_is_refused(federation: LiveFederation) -> None
 def test_a_run_that_needs_more_centers_than_are_there_is_refused(
     federation: LiveFederation,
 ) -> None:
-    with pytest.raises(CentersMissingError, match="and the run needs 4"):
-        jobs.submit(federation.home, "any", 4)
+    refused = pytest.raises(CentersMissingError, match="and the run needs 4")
+    with jobs.session(federation.home) as session, refused:
+        session.submit("any", 4)
 
 
 def test_a_center_whose_process_is_killed_is_gone_and_comes_back(
@@ -157,7 +159,8 @@ def test_a_server_that_stops_ends_its_jobs_and_the_centers_come_back_to_it(
 ) -> None:
     study = federation.named("nobody has approved it")
     run = begin(federation.home, study, "", resume=False, overwrite=False, wait=PATIENCE)
-    job = jobs.submit(federation.home, run.path.name, len(NAMES))
+    with jobs.session(federation.home) as session:
+        job = session.submit(run.path.name, len(NAMES))
     wait_until(lambda: run.progress.exists() and "waiting" in run.progress.read_text())
     assert server.stop(federation.home)
     assert processes.belonging(federation.home.server) == []
@@ -166,7 +169,8 @@ def test_a_server_that_stops_ends_its_jobs_and_the_centers_come_back_to_it(
     wait_until(lambda: federation.pids() == own)
     server.start(federation.home)
     federation.wait_for(*NAMES)
-    assert jobs.state(federation.home, job).name == "failed"
+    with jobs.session(federation.home) as session:
+        assert session.state(job).name == "failed"
 
 
 def _brought_by_hand(federation: LiveFederation, files: dict[str, Any]) -> jobs.JobState:
@@ -178,7 +182,7 @@ def _brought_by_hand(federation: LiveFederation, files: dict[str, Any]) -> jobs.
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content if isinstance(content, str) else json.dumps(content))
     with jobs.session(federation.home) as line:
-        return ended(line, line._line.submit_job(str(place)))
+        return ended(line, line._api.submit_job(str(place)))
 
 
 def _written(federation: LiveFederation, words: str) -> bool:

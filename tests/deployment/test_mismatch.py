@@ -6,7 +6,7 @@ import pytest
 
 from fedcox.errors import InputError
 from tests.deployment.hospitals import CENTERS, Hospitals
-from tests.deployment.test_conduct import approved, conducted, result
+from tests.deployment.test_study_run import approved, conducted, result
 
 
 def test_a_center_that_reads_the_columns_in_another_way_is_told_by_name(
@@ -14,7 +14,9 @@ def test_a_center_that_reads_the_columns_in_another_way_is_told_by_name(
 ) -> None:
     hospitals = Hospitals(tmp_path)
     approved(hospitals)
-    monkeypatch.setattr("fedcox.deployment.hospital_desk.schema_digest", lambda study: b"other")
+    monkeypatch.setattr(
+        "fedcox.deployment.study_admission.schema_digest", lambda study: b"other"
+    )
     run = conducted(hospitals)
     with pytest.raises(InputError) as caught:
         result(run)

@@ -11,7 +11,7 @@ pytest.importorskip("nvflare")
 from fedcox.cli.coordinator import coordinator
 from fedcox.deployment import jobs, server
 from fedcox.deployment.coordinator_folder import CoordinatorFolder, make_folder
-from fedcox.deployment.participants import Participants
+from fedcox.deployment.kit import Participants
 from fedcox.errors import DeploymentError
 from tests.deployment.conftest import free_port
 
@@ -44,8 +44,8 @@ def test_a_server_that_ends_at_once_is_told_and_leaves_nothing(
 
 
 def test_jobs_need_a_server(home: CoordinatorFolder) -> None:
-    with pytest.raises(DeploymentError, match="does not run"):
-        jobs.connected(home)
+    with pytest.raises(DeploymentError, match="does not run"), jobs.session(home):
+        pass
 
 
 def test_status_without_a_server_says_how_to_start_it(home: CoordinatorFolder) -> None:

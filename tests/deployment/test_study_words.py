@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedcox.deployment.approval import Request
-from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.hospital_desk import CenterSettings
+from fedcox.deployment.center_folder import CenterFolder, CenterSettings
 from fedcox.deployment.study_words import EXACT_SUMS, request_lines
 from fedcox.files.followed import append_rows
 from fedcox.privacy.budget import Budget
@@ -42,6 +41,23 @@ def test_nobody_writes_on_the_data_manager_s_terminal(home: CenterFolder) -> Non
     assert not any(line.startswith("Protection: replies") for line in found)
 
 
+def test_earlier_exact_studies_of_one_name_are_told_apart(home: CenterFolder) -> None:
+    for day, code in (("2026-01-05", "aa"), ("2026-02-06", "bb"), ("2026-02-07", "bb")):
+        row = {"time": f"{day}T10:00:00", "study": "lung", "code": code, "protection": "masks"}
+        append_rows(home.ledger, [row])
+    found = [line for line in lines(home, NOISED) if "exact sums" in line]
+    assert found == [f"  {day} “lung”: exact sums" for day in ("2026-01-05", "2026-02-06")]
+
+
+def test_folders_of_one_hospital_share_the_account_that_they_were_started_with(
+    home: CenterFolder, tmp_path: Path
+) -> None:
+    account = tmp_path / "account.jsonl"
+    Budget(account).reserve("s", name="other", epsilon=2.5, delta=1e-5, releases=1)
+    CenterSettings("patients.csv", "default", str(account)).write(home.settings)
+    assert any("epsilon 2.5" in line and "other" in line for line in lines(home, NOISED))
+
+
 def test_all_that_is_approved_is_shown(home: CenterFolder) -> None:
     agreed = spending(study(NOISED), 3)
     assert lines(home, NOISED)[2:] == [
@@ -68,8 +84,10 @@ def test_all_that_is_approved_is_shown(home: CenterFolder) -> None:
         "  noised covariate moments: sums of the covariates and of their squares, with noise",
         "  noised covariate products: squares and products of the covariates, with noise",
         "  noised event moments: sums of the covariates of those with the event, with noise",
-        "  noised score: the slope of the log-likelihood, with noise",
-        "  noised information: the curvature of the log-likelihood, with noise",
+        "  noised score: the slope of the log-likelihood, each patient's share bounded, with "
+        "noise",
+        "  noised information: the curvature of the log-likelihood, each patient's share "
+        "bounded, with noise",
         "Keys of the hospitals. The code above stands for them all: where another hospital",
         "reads you the same code, it was shown the same study and the same keys.",
     ]

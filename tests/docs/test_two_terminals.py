@@ -1,4 +1,4 @@
-"""The README's section between hospitals, typed into two terminals as it stands there."""
+"""The tutorial between hospitals, typed into two terminals as it stands there."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from fedcox.engines.in_process import InProcess
 from fedcox.study.fit import fit
 from fedcox.study.study import Study
 from tests.deployment.conftest import free_port
-from tests.docs.pages import DOCS, ROOT, all_pages, page
+from tests.docs.pages import DOCS, all_pages, page
 from tests.docs.two_terminals import Terminal
 
-README = page(ROOT / "README.md")
+TUTORIAL = page(DOCS / "tutorial-between-hospitals.md")
 DEPLOY = page(DOCS / "how-to-deploy.md")
 _CODE = r"[0-9a-f]{4}(?:-[0-9a-f]{4}){7}"
 _PASSWORD = r"[a-z0-9]{4}(?:-[a-z0-9]{4}){4}(?!-)"
@@ -41,7 +41,7 @@ class Reader:
         self._begun = 0
 
     def read(self) -> None:
-        for block in README.blocks:
+        for block in TUTORIAL.blocks:
             if block.remark.startswith("terminal "):
                 window = self.one if block.remark.startswith("terminal 1") else self.two
                 for line in block.text.splitlines():

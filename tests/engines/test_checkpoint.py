@@ -21,8 +21,8 @@ from fedcox.federation.query import AbstractQuery, Federation
 from fedcox.solvers.newton import Newton
 from fedcox.study.fit import Estimate, estimate
 from fedcox.study.plan import Plan
-from tests.engines.nvflare.direct_line import hub_over
-from tests.engines.nvflare.test_hub import SOLVERS, numbers, parts, plan, renumbered
+from tests.engines.nvflare.direct_transport import remote_federation
+from tests.engines.nvflare.test_coordinator_end import SOLVERS, numbers, parts, plan, renumbered
 
 
 class CrashError(Exception):
@@ -88,21 +88,21 @@ def same(found: list[Any], expected: list[Any]) -> bool:
 @pytest.mark.parametrize("name", [name for name in SOLVERS if name != "compressed adam"])
 def test_broken_off_at_every_round_it_ends_at_the_same_bits(name: str, tmp_path: Path) -> None:
     chosen = plan(SOLVERS[name])
-    whole = numbers(hub_over(parts()), chosen)
+    whole = numbers(remote_federation(parts()), chosen)
     rounds = whole[-1]
     for at in range(1, min(rounds, 9) + 1):
         folder = tmp_path / str(at)
         with pytest.raises(CrashError):
-            estimated(chosen, Crashing(hub_over(parts()), at), folder)
-        again = Crashing(hub_over(parts()), 0)
+            estimated(chosen, Crashing(remote_federation(parts()), at), folder)
+        again = Crashing(remote_federation(parts()), 0)
         assert same(kept_numbers(chosen, again, folder), whole)
         assert again.asked == rounds - at + 1  # finished rounds are not asked again
 
 
 def test_a_finished_study_asks_nobody(tmp_path: Path) -> None:
     chosen = plan(Newton())
-    whole = kept_numbers(chosen, hub_over(parts()), tmp_path)
-    again = Crashing(hub_over(parts()), 1)
+    whole = kept_numbers(chosen, remote_federation(parts()), tmp_path)
+    again = Crashing(remote_federation(parts()), 1)
     assert kept_numbers(chosen, again, tmp_path) == whole
 
 
@@ -120,42 +120,44 @@ def test_secure_sums_go_on_too(tmp_path: Path) -> None:
 def test_rounds_of_other_centers_are_not_used(tmp_path: Path) -> None:
     chosen = plan(Newton())
     with pytest.raises(CrashError):
-        estimated(chosen, Crashing(hub_over(parts()), 5), tmp_path)
+        estimated(chosen, Crashing(remote_federation(parts()), 5), tmp_path)
     fewer = {name: cohort for name, cohort in parts().items() if name != "center 00"}
-    again = Crashing(hub_over(fewer), 0)
+    again = Crashing(remote_federation(fewer), 0)
     found = kept_numbers(chosen, again, tmp_path)
-    assert found == numbers(hub_over(fewer), chosen)
+    assert found == numbers(remote_federation(fewer), chosen)
     assert again.asked == found[-1]
 
 
 def test_rounds_of_another_study_are_not_used(tmp_path: Path) -> None:
-    estimated(plan(Newton()), hub_over(parts()), tmp_path)
+    estimated(plan(Newton()), remote_federation(parts()), tmp_path)
     other = plan(Newton(), width=40.0, horizon=None)
-    assert kept_numbers(other, hub_over(parts()), tmp_path) == numbers(hub_over(parts()), other)
+    assert kept_numbers(other, remote_federation(parts()), tmp_path) == numbers(
+        remote_federation(parts()), other
+    )
 
 
 def test_a_half_written_round_is_not_there(tmp_path: Path) -> None:
     chosen = plan(Newton())
     with pytest.raises(CrashError):
-        estimated(chosen, Crashing(hub_over(parts()), 4), tmp_path)
+        estimated(chosen, Crashing(remote_federation(parts()), 4), tmp_path)
     (tmp_path / ".round-000004.bin.part").write_bytes(b"half")
-    found = kept_numbers(chosen, hub_over(parts()), tmp_path)
-    assert same(found, numbers(hub_over(parts()), chosen))
+    found = kept_numbers(chosen, remote_federation(parts()), tmp_path)
+    assert same(found, numbers(remote_federation(parts()), chosen))
 
 
 def test_a_damaged_round_is_told(tmp_path: Path) -> None:
     chosen = plan(Newton())
-    estimated(chosen, hub_over(parts()), tmp_path)
+    estimated(chosen, remote_federation(parts()), tmp_path)
     file = tmp_path / "round-000002.bin"
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(MessageError):
-        estimated(chosen, hub_over(parts()), tmp_path)
+        estimated(chosen, remote_federation(parts()), tmp_path)
 
 
 @pytest.mark.parametrize("part", ["asked", "centers", "left", "replies", "each", "ledger"])
 def test_a_round_without_one_of_its_parts_is_told(tmp_path: Path, part: str) -> None:
     chosen = plan(Newton())
-    estimated(chosen, hub_over(parts()), tmp_path)
+    estimated(chosen, remote_federation(parts()), tmp_path)
     file = tmp_path / "round-000002.bin"
     tree = from_bytes(file.read_bytes()[: -sha256().digest_size])
     assert isinstance(tree, dict)
@@ -164,19 +166,19 @@ def test_a_round_without_one_of_its_parts_is_told(tmp_path: Path, part: str) -> 
         content = to_bytes(altered)
         file.write_bytes(content + sha256(content).digest())
         with pytest.raises(MessageError, match="damaged"):
-            estimated(chosen, hub_over(parts()), tmp_path)
+            estimated(chosen, remote_federation(parts()), tmp_path)
 
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
 def test_a_round_that_lost_a_bit_is_not_used(tmp_path: Path, place: float) -> None:
     chosen = plan(Newton())
-    estimated(chosen, hub_over(parts()), tmp_path)
+    estimated(chosen, remote_federation(parts()), tmp_path)
     file = tmp_path / "round-000002.bin"
     content = bytearray(file.read_bytes())
     content[int(place * len(content))] ^= 1
     file.write_bytes(bytes(content))
     with pytest.raises(MessageError, match="damaged"):
-        estimated(chosen, hub_over(parts()), tmp_path)
+        estimated(chosen, remote_federation(parts()), tmp_path)
 
 
 def test_a_round_of_another_version_of_fedcox_is_not_used(
@@ -184,10 +186,10 @@ def test_a_round_of_another_version_of_fedcox_is_not_used(
 ) -> None:
     chosen = plan(Newton())
     with pytest.raises(CrashError):
-        estimated(chosen, Crashing(hub_over(parts()), 4), tmp_path)
+        estimated(chosen, Crashing(remote_federation(parts()), 4), tmp_path)
     monkeypatch.setattr(checkpoint, "_own_version", lambda: "99.0")
     with pytest.raises(MessageError, match="of another version of fedcox"):
-        estimated(chosen, hub_over(parts()), tmp_path)
+        estimated(chosen, remote_federation(parts()), tmp_path)
 
 
 def test_a_round_is_written_while_the_next_is_asked(
@@ -204,9 +206,9 @@ def test_a_round_is_written_while_the_next_is_asked(
         beside.append(asked.wait(_LAST if len(beside) + 1 == rounds else _SOON))
         asked.clear()
 
-    rounds = numbers(hub_over(parts()), chosen)[-1]
+    rounds = numbers(remote_federation(parts()), chosen)[-1]
     monkeypatch.setattr(checkpoint, "_write", write)
-    estimated(chosen, Watched(hub_over(parts()), hear), tmp_path)
+    estimated(chosen, Watched(remote_federation(parts()), hear), tmp_path)
     assert beside == [True] * (rounds - 1) + [False]
 
 
@@ -217,17 +219,17 @@ def test_under_noise_a_round_is_on_the_disk_before_the_next_is_asked(tmp_path: P
     def look(number: int) -> None:
         found.append(len(list(tmp_path.glob("round-*.bin"))) - (number - 1))
 
-    estimated(chosen, Watched(hub_over(parts()), look), tmp_path, noisy=True)
+    estimated(chosen, Watched(remote_federation(parts()), look), tmp_path, noisy=True)
     assert set(found) == {0}
 
 
 def test_killed_while_a_round_is_being_written_it_is_asked_again(tmp_path: Path) -> None:
     chosen = plan(Newton())
-    whole = numbers(hub_over(parts()), chosen)
+    whole = numbers(remote_federation(parts()), chosen)
     with pytest.raises(CrashError):
-        estimated(chosen, Crashing(hub_over(parts()), 5), tmp_path)
+        estimated(chosen, Crashing(remote_federation(parts()), 5), tmp_path)
     (tmp_path / "round-000004.bin").rename(tmp_path / ".round-000004.bin.part")
-    again = Crashing(hub_over(parts()), 0)
+    again = Crashing(remote_federation(parts()), 0)
     assert same(kept_numbers(chosen, again, tmp_path), whole)
     assert again.asked == whole[-1] - 3
 
@@ -239,7 +241,7 @@ def test_a_round_that_cannot_be_written_stops_the_study(
         raise OSError(ENOSPC, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "_write", full)
-    hub = Crashing(hub_over(parts()), 0)
+    hub = Crashing(remote_federation(parts()), 0)
     with pytest.raises(OSError, match="No space"):
         estimated(plan(Newton()), hub, tmp_path)
     assert hub.asked == 2

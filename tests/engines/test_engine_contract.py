@@ -30,12 +30,15 @@ from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import TimeGrid
-from tests.engines.nvflare.direct_line import hub_over
+from tests.engines.nvflare.direct_transport import remote_federation
 from tests.problems import simulated, split
 
 Engine = Callable[[Mapping[str, Cohort]], Federation]
 #: A new engine is one more row.
-ENGINES: dict[str, Engine] = {"in process": InProcess.from_cohorts, "messages": hub_over}
+ENGINES: dict[str, Engine] = {
+    "in process": InProcess.from_cohorts,
+    "messages": remote_federation,
+}
 
 PATIENTS = 240
 COHORT = simulated(PATIENTS, 3, seed=1)

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.engines import wards
+from fedcox.engines import in_process
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.center import Center
+from fedcox.federation.policy import Gate, Policy
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import Policy
 from fedcox.solvers.newton import Newton
 from fedcox.study.fit import estimate
 from fedcox.study.plan import Plan
@@ -64,7 +63,7 @@ def test_few_centers_are_never_put_into_groups() -> None:
 def test_a_large_center_among_many_counts_a_question_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(wards, "_FULL", 100)  # so that one center fills a group alone
+    monkeypatch.setattr(in_process, "_FULL", 100)  # so that one center fills a group alone
     counted: list[str] = []
     monkeypatch.setattr(Gate, "admit", lambda self, asked, *, noised: counted.append(asked))
     names = [f"c{number:03d}" for number in range(70)]

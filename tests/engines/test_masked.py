@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 from fedcox.engines.in_process import InProcess
-from fedcox.engines.masked import InProcessCarrier, Masked
+from fedcox.engines.masked import LocalMaskedCenters, Masked
 from fedcox.errors import LostCentersWarning, RefusedError, SecureSumError
 from fedcox.federation.center import Center
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply
+from fedcox.federation.policy import Gate, Policy
 from fedcox.federation.queries.event_times import EventTimes
 from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.outcome_counts import OutcomeCounts, Outcomes
 from fedcox.federation.query import AbstractQuery
-from fedcox.privacy.gate import Gate
 from fedcox.privacy.identity import Identity
-from fedcox.privacy.party import Party
-from fedcox.privacy.policy import Policy
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 from fedcox.study.fit import estimate, fit
 from fedcox.study.plan import Plan
 from fedcox.study.study import Study
@@ -61,7 +60,7 @@ def study(method: str = "newton", **grid: float) -> Study:
     )
 
 
-class Failing(InProcessCarrier):
+class Failing(LocalMaskedCenters):
     """Centers that stop answering: `outages` says at which question and step."""
 
     def __init__(
@@ -94,12 +93,11 @@ def failing(
     centers = [
         MaskedCenter(
             Center(name, part, gate=None if policy is None else Gate(policy)),
-            Party(name, "study", identities[name], known),
+            SecureSumCenter(name, "study", identities[name], known),
         )
         for name, part in parts.items()
     ]
-    carrier = Failing(centers, outages)
-    return Masked("study", known, carrier)
+    return Masked("study", known, Failing(centers, outages))
 
 
 def assert_same_fit(masked: Masked, parts: Mapping[str, Cohort], method: str) -> None:

@@ -14,7 +14,7 @@ from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries.bounded_sums import NoisedLifeTable
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.noise import SeededRandomnessForSimulations
-from fedcox.privacy.party import Party
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 from fedcox.study.noised_fit import planned, public_pieces
 from fedcox.study.study import Study
 from fedcox.survival.time_grid import Pieces
@@ -44,7 +44,9 @@ def noise(centers: int, needed: int | None, lost: int) -> tuple[float, float]:
     masked = [
         MaskedCenter(
             Center(name, part, noise=_noise(number)),
-            Party(name, "study", identities[name], known, smallest_sum=max(3, smallest)),
+            SecureSumCenter(
+                name, "study", identities[name], known, smallest_sum=max(3, smallest)
+            ),
         )
         for number, (name, part) in enumerate(parts.items())
     ]

@@ -6,20 +6,22 @@ import numpy as np
 import pytest
 
 from fedcox.engines.masked import Masked
-from fedcox.engines.nvflare.carrier import SwitchboardCarrier
-from fedcox.engines.nvflare.hub import Hub
-from fedcox.engines.nvflare.site import OpenStudy, Site
-from fedcox.engines.nvflare.switchboard import Switchboard
+from fedcox.engines.nvflare.center_end import CenterEnd, OpenStudy
+from fedcox.engines.nvflare.coordinator_end import (
+    CoordinatorEnd,
+    RemoteFederation,
+    RemoteMaskedCenters,
+)
 from fedcox.federation.center import Center
 from fedcox.federation.masked_center import MaskedCenter
 from fedcox.federation.query import Federation
 from fedcox.privacy.identity import Identity
-from fedcox.privacy.party import Party
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 from fedcox.study.asked import NOISED
 from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.study import Study
-from tests.engines.nvflare.direct_line import DirectLine, OpenDesk, invite
+from tests.engines.nvflare.direct_transport import DirectTransport, OpenAdmission, invite
 from tests.study.test_noised_fit import CENTERS, EACH, seeded, tables
 
 NOISE = {"epsilon": 12.0, "patients": CENTERS * EACH, "events": 1400}
@@ -38,22 +40,23 @@ def over_messages(study: Study) -> Federation:
     if study.privacy.secure_sums:
         masked = {
             name: MaskedCenter(
-                center, Party(name, "code", identities[name], known, smallest_sum=CENTERS)
+                center,
+                SecureSumCenter(name, "code", identities[name], known, smallest_sum=CENTERS),
             )
             for name, center in centers.items()
         }
     sites = {name: site(center, masked.get(name)) for name, center in centers.items()}
-    board = Switchboard(DirectLine(sites), needed=3, timeout=60.0)
+    board = CoordinatorEnd(DirectTransport(sites), needed=3, timeout=60.0)
     invite(board, lambda _, told: None)
     if masked:
-        return Masked("code", known, SwitchboardCarrier(board))
-    return Hub(board, len(study.schema.encoded_names), None)
+        return Masked("code", known, RemoteMaskedCenters(board))
+    return RemoteFederation(board, len(study.schema.encoded_names), None)
 
 
-def site(center: Center, masked: MaskedCenter | None) -> Site:
+def site(center: Center, masked: MaskedCenter | None) -> CenterEnd:
     noise_only = masked is None
     opened = OpenStudy(center, frozenset(NOISED), b"schema", masked, noise_only)
-    return Site(center.name, OpenDesk(opened))
+    return CenterEnd(center.name, OpenAdmission(opened))
 
 
 @pytest.mark.parametrize("secure_sums", [False, True])

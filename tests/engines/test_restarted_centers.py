@@ -11,19 +11,18 @@ import numpy as np
 import pytest
 
 from fedcox.engines.in_process import InProcess
-from fedcox.engines.masked import InProcessCarrier, Masked
+from fedcox.engines.masked import LocalMaskedCenters, Masked
 from fedcox.errors import BudgetError, RefusedError, SecureSumError
 from fedcox.federation.center import Center
 from fedcox.federation.masked_center import MaskedCenter, MaskedReply
 from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.policy import Gate, Policy
 from fedcox.federation.queries.bounded_sums import NoisedMoments
 from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.query import AbstractQuery
-from fedcox.privacy.gate import Gate
 from fedcox.privacy.identity import Identity
-from fedcox.privacy.party import Party
-from fedcox.privacy.policy import Policy
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.study.fit import estimate
 from fedcox.study.plan import Plan
@@ -39,7 +38,7 @@ class Stopped(Exception):  # noqa: N818 - the power, no error
     """The coordinator or a line breaks off here."""
 
 
-class Breaking(InProcessCarrier):
+class Breaking(LocalMaskedCenters):
     """Breaks off before the given message, or after; centers `lost` answer no more."""
 
     at: int = 10**9
@@ -100,7 +99,7 @@ class Hospitals:
         masked = [
             MaskedCenter(
                 center,
-                Party(
+                SecureSumCenter(
                     center.name,
                     "study",
                     self.identities[center.name],
@@ -110,9 +109,9 @@ class Hospitals:
             )
             for center in self.restart()
         ]
-        carrier = Breaking(masked)
-        carrier.at, carrier.lost = at, without
-        return Masked("study", self.known, carrier), carrier
+        centers = Breaking(masked)
+        centers.at, centers.lost = at, without
+        return Masked("study", self.known, centers), centers
 
     def counts(self) -> set[int]:
         return {memory.now.answered for memory in self.memories.values()}
@@ -133,10 +132,10 @@ def test_a_study_that_is_sent_again_is_answered_again_and_counts(tmp_path: Path)
 
 def test_broken_off_anywhere_it_ends_with_the_same_bits(tmp_path: Path) -> None:
     whole = Hospitals(tmp_path / "whole", cohorts(3, 120))
-    masked, carrier = whole.job()
+    masked, centers = whole.job()
     expected = estimate(NEWTON, masked)
     broken = Hospitals(tmp_path / "broken", whole.parts)
-    for at in range(1, carrier.messages + 1):
+    for at in range(1, centers.messages + 1):
         with pytest.raises(Stopped):
             estimate(NEWTON, broken.job(at=at)[0])
     found = estimate(NEWTON, broken.job()[0])
@@ -153,8 +152,8 @@ def test_one_center_after_the_other_cannot_be_lost(tmp_path: Path) -> None:
     refusals = 0
     for lost in names:
         try:
-            masked, carrier = hospitals.job()
-            carrier.lost = (lost,)
+            masked, centers = hospitals.job()
+            centers.lost = (lost,)
             sums[(lost,)] = _first(masked)
         except SecureSumError:
             refusals += 1
@@ -214,8 +213,8 @@ def test_the_same_noise_is_in_no_sum_over_fewer_centers(tmp_path: Path) -> None:
     """Their difference would be the lost center's reply, with its own part of the noise."""
     hospitals = noisy(tmp_path)
     hospitals.job()[0].ask(MOMENTS)
-    masked, carrier = hospitals.job()
-    carrier.lost = ("c03",)
+    masked, centers = hospitals.job()
+    centers.lost = ("c03",)
     with pytest.raises(SecureSumError, match=r"repeats noise"):
         masked.ask(MOMENTS)
 

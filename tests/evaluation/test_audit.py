@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from fedcox.evaluation.attacks.scene import Attack
+from fedcox.evaluation.attacks.attack_setting import Attack
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.audit import Audit, audit
-from fedcox.evaluation.protection import Protection, left_out, protected
+from fedcox.evaluation.audit import Audit, Protection, audit, left_out, protected
 from fedcox.federation.center import Center
 from fedcox.study.study import Study
 from fedcox.study.study_tables import Grid

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcox.evaluation.comparison import REPLICATES, Comparison, compare
-from fedcox.evaluation.resampled_t import t_interval
+from fedcox.evaluation.comparison import REPLICATES, Comparison, compare, t_interval
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.survival.cohort import FloatArray
 

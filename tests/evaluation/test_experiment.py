@@ -17,10 +17,9 @@ import pytest
 from fedcox.errors import InputError
 from fedcox.evaluation.experiment import Experiment, run_experiment
 from fedcox.evaluation.problem import FixedPatients, PaperPatients
-from fedcox.evaluation.result import Row
-from fedcox.evaluation.result_file import read_results
+from fedcox.evaluation.result import Row, read_results
 from fedcox.evaluation.scheme import Recipe
-from fedcox.evaluation.schemes.federated_averaging import FedAvg
+from fedcox.evaluation.schemes.hazards import FedAvg
 from fedcox.survival.cohort import Cohort
 from tests.evaluation.quick_schemes import Dice, FirstColumn
 from tests.problems import simulated, split

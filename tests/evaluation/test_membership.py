@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 
-from fedcox.evaluation.audit import audit
+from fedcox.evaluation.audit import Protection, audit
 from fedcox.evaluation.membership import ERROR, MembershipAudit, at_most, bounds
-from fedcox.evaluation.protection import Protection
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries import bounded_sums
 from fedcox.privacy.accountant import gaussian_epsilon

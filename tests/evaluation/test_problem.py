@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcox.data.center_split import Split
+from fedcox.data.synthetic import Split
 from fedcox.evaluation.problem import FixedPatients, PaperPatients, arrays_hash, renumbered
 from fedcox.survival.cohort import Cohort
 from tests.problems import simulated, split

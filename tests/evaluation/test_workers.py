@@ -9,7 +9,7 @@ import pytest
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
 from fedcox.evaluation.experiment import run_experiment
-from fedcox.evaluation.result_file import read_results
+from fedcox.evaluation.result import read_results
 from fedcox.evaluation.scheme import AbstractScheme, Recipe, Trained
 from tests.evaluation.quick_schemes import FirstColumn, columns_of, one_column
 from tests.evaluation.test_experiment import experiment

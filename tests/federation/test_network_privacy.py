@@ -11,13 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcox.errors import InputError
-from fedcox.federation.queries.bounded_sums import ClippedNetworkGradientAt
+from fedcox.federation.queries.clipped_gradient import ClippedNetworkGradientAt
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import Perceptron, TileScorer
 from fedcox.models.network import Network
-from fedcox.privacy.noise import SeededRandomnessForSimulations, noise_variance, noised
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import (
+    GaussianRelease,
+    SeededRandomnessForSimulations,
+    noise_variance,
+    noised,
+)
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling

@@ -22,8 +22,10 @@ from fedcox.errors import BudgetError, RefusedError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.queries.bounded_sums import NoisedMoments
+from fedcox.files.writing import append_to_disk
+from fedcox.privacy.accountant import epsilon_of
 from fedcox.privacy.budget import Budget
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
@@ -250,17 +252,16 @@ def test_half_a_line_in_the_budget_is_no_payment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The power goes while the payment is being written, at every length of it."""
-    real = budget_module._write
+    real = append_to_disk
 
-    def half(path: Path, text: str, mode: str) -> None:
-        real(path, text[:length] if mode == "a" else text, mode)
-        if mode == "a":
-            raise PowerCut
+    def half(path: Path, content: bytes) -> None:
+        real(path, content[:length])
+        raise PowerCut
 
     for length in range(0, 260, 20):
         folder = tmp_path / str(length)
         with monkeypatch.context() as patch:
-            patch.setattr(budget_module, "_write", half)
+            patch.setattr(budget_module, "append_to_disk", half)
             with restarted(folder) as noise, pytest.raises(PowerCut):
                 reply(noise, question(0))
         with restarted(folder) as noise:
@@ -341,6 +342,35 @@ def test_kinds_of_one_study_are_paid_for_once_and_together(tmp_path: Path) -> No
     assert used(tmp_path) == 4
 
 
+def test_a_study_that_ends_with_its_first_sum_has_paid_for_that_alone(tmp_path: Path) -> None:
+    """So a study is not paid for whole where its first sum tells that it is of no use."""
+    with restarted(tmp_path) as noise:
+        reply(noise, question(0, KINDS[0]))
+    alone = epsilon_of(replace(KINDS[0], whole=None), DELTA)
+    assert budget(tmp_path).spent.epsilon == alone
+    with restarted(tmp_path) as noise:
+        reply(noise, question(0, KINDS[0]))
+        assert budget(tmp_path).spent.epsilon == alone
+        reply(noise, question(1, KINDS[1]))
+        whole = noise.epsilon(KINDS[0])
+    spent = budget(tmp_path).spent
+    assert alone < 0.8 * whole
+    assert (spent.studies, spent.delta) == (1, DELTA)
+    assert spent.epsilon == pytest.approx(whole)
+
+
+def test_what_is_left_of_a_study_is_refused_where_others_took_the_rest(tmp_path: Path) -> None:
+    whole = epsilon_of(GaussianRelease(WHOLE, 1.0), DELTA)
+    alone = epsilon_of(replace(KINDS[0], whole=None), DELTA)
+    account = budget(tmp_path, whole)
+    noise = NoisedReplies("study", DELTA, account)
+    reply(noise, question(0, KINDS[0]))
+    account.reserve("other", name="", epsilon=whole - alone, delta=DELTA, releases=1)
+    with pytest.raises(BudgetError, match="does not cover"):
+        reply(noise, question(1, KINDS[1]))
+    assert account.spent.epsilon == pytest.approx(whole)
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_kind_beyond_the_study_is_refused_whatever_the_budget_has(
     tmp_path: Path, *, kept: bool
@@ -379,8 +409,8 @@ def test_a_restarted_center_goes_on_with_the_kinds_that_are_left(
 def test_kinds_of_another_whole_are_another_payment(tmp_path: Path) -> None:
     other = GaussianRelease(9.0, 1.0, whole=9.0)
     with restarted(tmp_path) as noise:
-        reply(noise, question(0, KINDS[0]))
-        reply(noise, question(1, other))
+        all_of(noise)
+        reply(noise, question(9, other))
         due = noise.epsilon(KINDS[0]) + noise.epsilon(other)
     assert budget(tmp_path).spent.studies == 2
     assert budget(tmp_path).spent.epsilon == pytest.approx(due)

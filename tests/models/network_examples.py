@@ -23,7 +23,8 @@ from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LinkName
 from fedcox.survival.person_periods import stack
-from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeAtRisk, TimeGrid
+from fedcox.survival.time_at_risk import TimeAtRisk
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeGrid
 from tests.problems import READINGS
 
 COLUMNS, FEATURES = 3, 6

@@ -24,7 +24,8 @@ from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives
 from fedcox.survival.link import LinkName
-from fedcox.survival.time_grid import CensoredInterval, TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
+from fedcox.survival.time_grid import CensoredInterval
 from tests.models.network_examples import (
     ARCHITECTURES,
     COLUMNS,

@@ -1,26 +1,101 @@
-"""Messages counted: exact per round, and enough of them to reach the optimum."""
+"""A solver watched: where it asked, and what that took."""
 
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 
 import numpy as np
 import pytest
 
+from fedcox.engines.in_process import InProcess
 from fedcox.paper.communication import (
     METHODS,
     PAPER_ROUNDS,
     CommunicationStudy,
     Cost,
+    Messages,
+    RecordedRun,
     costs_of,
     first_columns,
     in_centers,
+    recorded,
     rounded_up,
     run_communication,
     slope,
     study_cohort,
 )
+from fedcox.paper.communication_page import communication_html
+from fedcox.solvers.lbfgs import LBFGS
+from fedcox.solvers.newton import Newton
+from fedcox.solvers.solver import AbstractSolver
+from fedcox.study.cox import fit_cox
+from tests import evaluation_examples as examples
 from tests.problems import simulated
+from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+
+
+def webdisco(federation: InProcess, solver: AbstractSolver) -> None:
+    fit_cox(federation, ties="breslow", loss="webdisco", solver=solver)
+
+
+@pytest.fixture(scope="module")
+def optimum() -> RecordedRun:
+    return recorded(webdisco, in_centers(study_cohort(300, 4, seed=0), seed=0), Newton())
+
+
+def test_watching_changes_nothing_and_counts_every_round() -> None:
+    cohort = study_cohort(300, 4, seed=0)
+    watched, alone = in_centers(cohort, seed=0), in_centers(cohort, seed=0)
+    run = recorded(webdisco, watched, LBFGS())
+    fitted = fit_cox(alone, ties="breslow", loss="webdisco", solver=LBFGS())
+    assert watched.ledger.since((0, 0)) == alone.ledger.since((0, 0))
+    assert run.everything.rounds == fitted.rounds
+    assert run.set_up.rounds + len(run.asked) == fitted.rounds
+
+
+def test_every_center_sends_as_much_as_the_one_counted(optimum: RecordedRun) -> None:
+    federation = in_centers(study_cohort(300, 4, seed=0), seed=0)
+    recorded(webdisco, federation, Newton())
+    rows = [row for row in federation.ledger.since((0, 0)) if row.query.startswith("risk-set")]
+    for name in federation.names:
+        sent = sum(row.numbers_up for row in rows if row.center == name)
+        assert sent == sum(asked.messages.numbers_up for asked in optimum.asked)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.01, 1e-5])
+def test_the_point_in_hand_after_those_rounds_is_near_and_the_one_before_is_not(
+    optimum: RecordedRun, share: float
+) -> None:
+    run = recorded(webdisco, in_centers(study_cohort(300, 4, seed=0), seed=0), LBFGS())
+    found = run.until_within(share, optimum)
+    assert found is not None
+    replies = found.rounds - run.set_up.rounds
+    points = [*(asked.beta for asked in run.asked), run.solution.beta]
+    information = np.linalg.inv(optimum.solution.information.beta)
+    error = np.sqrt(np.diag(information))
+
+    def farthest(beta: np.ndarray) -> float:
+        return float((np.abs(beta - optimum.solution.beta) / error).max())
+
+    assert all(farthest(point) < share for point in points[replies:])
+    assert farthest(points[replies - 1]) >= share
+
+
+def test_a_run_that_ends_elsewhere_never_was_near(optimum: RecordedRun) -> None:
+    federation = in_centers(study_cohort(300, 4, seed=0), seed=0)
+    run = recorded(webdisco, federation, LBFGS(max_rounds=2))
+    assert run.until_within(0.01, optimum) is None
+
+
+def test_messages_add_up() -> None:
+    one, other = Messages(1, 10, 3), Messages(2, 5, 4)
+    assert one + other == Messages(3, 15, 7)
+    assert other - one == Messages(1, -5, 1)
+    assert one * 3 == Messages(3, 30, 9)
+    assert one.bytes == 8 * 13
+
 
 # What one center sends and receives in a usual round, from the definition of each reply.
 UP = {
@@ -180,3 +255,81 @@ def test_progress_is_told_from_nothing_to_all(monkeypatch: pytest.MonkeyPatch) -
     told: list[tuple[int, int]] = []
     run_communication(True, lambda done, total, words: told.append((done, total)))
     assert told == [(done, 12) for done in range(13)]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return communication_html(examples.communication(), command="fedcox reproduce <here>")
+
+
+def test_the_page_is_well_formed_and_self_contained(page: str) -> None:
+    check_outline(page)
+    check_loads_nothing(page)
+    check_drawings(page)
+    assert "fedcox reproduce &lt;here&gt;" in page
+    assert "fedcox 0.1.0" in page
+
+
+def heights(page: str, plot: int) -> dict[str, list[int]]:
+    """The vertical places of each line of a plot, by its class."""
+    drawing = re.findall(r'<svg viewBox="0 0 1000 1000".*?</svg>', page, re.S)[plot]
+    return {
+        style: [int(y) for y in re.findall(r"[ML]\d+ (\d+)", path)]
+        for style, path in re.findall(r'<path class="c (c\d)" d="([^"]+)"', drawing)
+    }
+
+
+def powers(page: str, plot: int) -> tuple[float, float]:
+    """The lowest and highest power of ten on the vertical axis."""
+    labels = re.findall(r'<div class="ylabels".*?</div>', page, re.S)[plot]
+    raised = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+    marks = {
+        float(top): int(power.translate(raised))
+        for top, power in re.findall(r'top:([\d.]+)%">10([^<]+)<', labels)
+    }
+    return marks[100.0], marks[0.0]
+
+
+def test_lines_stand_at_the_counted_numbers(page: str) -> None:
+    study = examples.communication()
+    low, high = powers(page, 0)
+    drawn = heights(page, 0)
+    styles = {"DT-FL, L-BFGS": "c0", "DT-FL, Newton": "c1", "WebDISCO, Newton": "c3"}
+    for method, style in styles.items():
+        sent = [study.cost(method, t, 100).per_round.numbers_up for t in study.times]
+        found = [10 ** (high - (high - low) * y / 1000) for y in drawn[style]]
+        assert found == pytest.approx(sent, rel=0.01)  # a thousandth of the height is 0.8 %
+
+
+def test_a_method_looks_the_same_in_both_figures(page: str) -> None:
+    assert set(heights(page, 0)) == {"c0", "c1", "c2", "c3"}
+    assert set(heights(page, 2)) == {"c0", "c1", "c2", "c3", "c4"}
+
+
+def test_the_table_holds_numbers_and_orders(page: str) -> None:
+    study = examples.communication()
+    for cost in study.costs:
+        assert f"<td>{cost.per_round.numbers_up:,}</td>" in page
+    text = unescape(page)
+    for order in ("O(T + P)", "O(TP)", "O(TP²)", "O(TP + P²)"):
+        assert f"<td>{order}</td>" in text
+    assert "<td>1.00</td><td>1.00</td>" in page  # WebDISCO over T, at any P
+
+
+def test_what_was_not_run_is_not_claimed(page: str) -> None:
+    rows = re.findall(r"<tr>.*?DT-FL, Adam.*?</tr>", page)
+    totals = [row for row in rows if "not run" in row]
+    assert len(totals) == 1 + 9
+    assert all("5,002" in row for row in totals)
+    assert "how near those rounds come to the optimum was not run here" in page
+
+
+def test_the_page_promises_no_privacy(page: str) -> None:
+    assert "Fewer numbers are no guarantee of privacy" in page
+
+
+def test_a_stored_study_gives_the_same_page() -> None:
+    study = examples.communication()
+    back = CommunicationStudy.from_json(json.loads(json.dumps(study.to_json())))
+    page = communication_html(back, command="again")
+    assert page == communication_html(study, command="again")

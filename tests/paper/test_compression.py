@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -14,14 +16,16 @@ from fedcox.paper.compression import (
     LBFGS_NAME,
     METHODS,
     CompressionStudy,
-    SimulatedStudy,
     Sizes,
-    Trained,
+    SplitStudy,
+    TrainedRun,
     claims,
     run_compression,
 )
+from fedcox.paper.compression_page import compression_html
 from fedcox.solvers.newton import Newton
 from fedcox.survival.concordance import concordance_index
+from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
 
 TINY = Sizes(400, 2, (3, 5), (4, 12), (3, 6))
 
@@ -76,7 +80,7 @@ def test_differences_are_taken_study_by_study(study: CompressionStudy) -> None:
 
 
 def test_nobody_is_both_trained_on_and_judged_by() -> None:
-    drawn = SimulatedStudy.of(400, 3, seed=5)
+    drawn = SplitStudy.of(400, 3, seed=5)
     trained = [time for c in drawn.federation.centers for time in c.cohort.time.tolist()]
     assert len(trained) == 320
     assert drawn.test.patients == 80
@@ -84,7 +88,7 @@ def test_nobody_is_both_trained_on_and_judged_by() -> None:
 
 
 def test_the_index_is_that_of_the_scores_on_the_scale_of_the_files() -> None:
-    drawn = SimulatedStudy.of(600, 3, seed=5)
+    drawn = SplitStudy.of(600, 3, seed=5)
     optimum = Newton().minimise(drawn.federation, drawn.problem)
     coefficients = optimum.beta / drawn.agreement.setting.scaling.spread
     scores = drawn.test.covariates @ coefficients
@@ -110,7 +114,7 @@ def test_json_holds_everything(study: CompressionStudy) -> None:
 
 
 def test_progress_is_told_from_nothing_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Trained(DOUBLES, 3, 4, 8.0, (0.5,), (0.0,))
+    one = TrainedRun(DOUBLES, 3, 4, 8.0, (0.5,), (0.0,))
     monkeypatch.setattr(paper_compression, "trained_once", lambda *a, **k: [one])
     told: list[tuple[int, int]] = []
     run_compression(False, lambda done, total, words: told.append((done, total)))
@@ -129,7 +133,7 @@ def made_up(**changed: tuple[float, float]) -> CompressionStudy:
     usual |= {"random 10 %": (50.0, 0.695)}
     usual |= changed
     trained = tuple(
-        Trained(name, columns, 150, size, (index, index + 0.001), (0.0, 0.0))
+        TrainedRun(name, columns, 150, size, (index, index + 0.001), (0.0, 0.0))
         for columns in (20, 200)
         for name, (size, index) in usual.items()
     )
@@ -171,3 +175,83 @@ def test_a_claim_must_hold_at_every_number_of_covariates() -> None:
         for found in whole.trained
     )
     assert held(replace(whole, trained=worse)) == [False, True, True, True, True]
+
+
+def example() -> CompressionStudy:
+    """A study of the true shape, from formulas instead of runs."""
+    trained = tuple(
+        TrainedRun(
+            method.name,
+            columns,
+            rounds,
+            rounds * (30.0 + columns) * (8.0 - 0.5 * number),
+            tuple(0.7 + 0.01 * study - 0.001 * number - 0.5 / rounds for study in range(3)),
+            tuple(100.0 / rounds**2 + number for _ in range(3)),
+        )
+        for columns in (20, 200)
+        for number, method in enumerate(METHODS)
+        for rounds in (15, 50, 150)
+    )
+    return CompressionStudy(
+        5000, 1000, 3, (20, 200), (15, 50, 150), trained, {"fedcox": "0.1.0"}
+    )
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return compression_html(example(), command="fedcox reproduce <here>")
+
+
+def test_the_page_is_well_formed_and_self_contained(page: str) -> None:
+    check_outline(page)
+    check_loads_nothing(page)
+    check_drawings(page)
+    assert "fedcox reproduce &lt;here&gt;" in page
+    assert "fedcox 0.1.0" in page
+
+
+def test_every_method_is_in_both_tables(page: str) -> None:
+    for method in METHODS:
+        rows = re.findall(rf'<tr><th scope="row">{re.escape(method.name)}</th>.*?</tr>', page)
+        assert len(rows) == 2
+        for row, columns in zip(rows, (20, 200), strict=True):
+            found = example().last(method.name, columns)
+            assert f"<td>{found.mean:.3f} ± {found.spread:.3f}</td>" in row
+            assert "<td>150</td>" in row
+    first = re.search(r'<th scope="row">8-bit</th>.*?</tr>', page)
+    assert first is not None
+    # (30 + 20) numbers, 7 bytes each, 150 rounds; 7 in 8 of doubles; 0.002 below.
+    for cell in ("350 bytes", "52.5 kB", "88 %", "−0.0020 ± 0.0000"):
+        assert f"<td>{cell}</td>" in first[0]
+
+
+def test_lines_stand_at_the_bytes_and_indices(page: str) -> None:
+    study = example()
+    drawing = re.findall(r'<svg viewBox="0 0 1000 1000".*?</svg>', page, re.S)[1]
+    paths = dict(re.findall(r'<path class="c (c\d)" d="([^"]+)"', drawing))
+    assert set(paths) == {f"c{style}" for style in range(7)}
+    places = [(int(x), int(y)) for x, y in re.findall(r"[ML](\d+) (\d+)", paths["c0"])]
+    found = study.along("doubles", 200)
+    # From 1 kB to 1000 kB: a power of ten is a third of the width.
+    kilobytes = [10 ** (3 * x / 1000) for x, _ in places]
+    assert kilobytes == pytest.approx([one.bytes_up / 1000 for one in found], rel=0.01)
+    heights = [1000 - y for _, y in places]
+    assert heights == sorted(heights)
+
+
+def test_statements_are_given_with_what_was_measured(page: str) -> None:
+    text = unescape(page)
+    for claim in claims(example()):
+        verdict = "Yes" if claim.held else "No"
+        assert f"{claim.statement} <strong>{verdict}</strong>: {claim.measured}." in text
+
+
+def test_the_page_promises_no_privacy(page: str) -> None:
+    assert "Fewer bytes are no privacy" in page
+    assert "No attack was run on compressed gradients here" in page
+
+
+def test_a_stored_study_gives_the_same_page() -> None:
+    back = CompressionStudy.from_json(json.loads(json.dumps(example().to_json())))
+    page = compression_html(back, command="again")
+    assert page == compression_html(example(), command="again")

@@ -14,14 +14,14 @@ from sklearn.metrics import roc_auc_score
 
 from fedcox.errors import CohortError
 from fedcox.evaluation.folds import fold_numbers
-from fedcox.paper.slide_embedding import EncoderChoice, embed_everywhere
 from fedcox.paper.slide_experiment import (
     JudgedFold,
+    SlideMinibatch,
     SlidePatients,
     SlideRecipe,
     judged_folds,
 )
-from fedcox.paper.slide_minibatch import SlideMinibatch
+from fedcox.paper.slide_pipeline import EncoderChoice, embed_everywhere
 from fedcox.paper.slide_study import (
     DISCRETE,
     MINI,
@@ -32,10 +32,9 @@ from fedcox.paper.slide_study import (
     planted_auc,
 )
 from fedcox.slides.manifest import SlideManifest
-from fedcox.slides.segmentation import Segmentation
 from fedcox.slides.simulated_slides import simulate_slides
 from fedcox.slides.step import run_step
-from fedcox.slides.tiling import Tiling
+from fedcox.slides.tiling import Segmentation, Tiling
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index

@@ -18,7 +18,7 @@ from fedcox.privacy.accountant import (
     epsilon_of,
     noise_multiplier_for,
 )
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 
 DELTA = 1e-5
 #: The accountant rounds losses up, to so small a part of an epsilon.

@@ -10,10 +10,10 @@ import pytest
 
 from fedcox.errors import SecureSumError
 from fedcox.privacy.messages import Announcement, ByName
-from fedcox.privacy.party import Party
 from fedcox.privacy.secure_sum import SecureSum
+from fedcox.privacy.secure_sum_center import SecureSumCenter
 from fedcox.privacy.session import Session
-from tests.privacy.parties import (
+from tests.privacy.secure_sum_examples import (
     QUESTION,
     SIGNATURE,
     STUDY,
@@ -42,7 +42,7 @@ class Sorting:
 
     def __init__(self, hospitals: Hospitals) -> None:
         self._inner, self.lost = hospitals.transport, dict[str, str]()
-        self.coordinator = SecureSum(STUDY, hospitals.known, self)
+        self.coordinator = SecureSum(STUDY, hospitals.known, self.exchange)
 
     def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         there = {name: text for name, text in messages.items() if name not in self.lost}
@@ -276,9 +276,9 @@ def test_two_centers_with_one_identity_are_refused() -> None:
     first, second, third = hospitals.names
     known = hospitals.known | {second: hospitals.known[third]}
     with pytest.raises(SecureSumError, match=f"{second} and {third} have the same identity"):
-        Party(first, "lung", hospitals.identities[first], known)
+        SecureSumCenter(first, "lung", hospitals.identities[first], known)
     with pytest.raises(SecureSumError, match="the same identity"):
-        SecureSum("lung", known, hospitals.transport)
+        SecureSum("lung", known, hospitals.transport.exchange)
 
 
 def test_centers_that_saw_different_keys_are_in_different_sessions() -> None:
@@ -305,4 +305,4 @@ def test_a_center_that_is_not_who_it_says_is_refused_at_once() -> None:
     hospitals = Hospitals(3)
     name, other = hospitals.names[:2]
     with pytest.raises(SecureSumError, match="not known by the identity"):
-        Party(name, "lung", hospitals.identities[other], hospitals.known)
+        SecureSumCenter(name, "lung", hospitals.identities[other], hospitals.known)

@@ -129,13 +129,8 @@ def test_the_first_crash_of_all_is_no_damage(
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    real = budget_module._write
     with monkeypatch.context() as patch:
-        patch.setattr(
-            budget_module,
-            "_write",
-            lambda path, text, mode: full() if mode == "a" else real(path, text, mode),
-        )
+        patch.setattr(budget_module, "append_to_disk", full)
         with pytest.raises(BudgetError, match="No space left"):
             reserve(budget(tmp_path))
     assert budget(tmp_path).spent.epsilon == 0.0

@@ -1,4 +1,4 @@
-"""Sums in fixed point are exact in the integers, and what does not fit is refused."""
+"""Do numbers come back from the integers that are masked, and add like them?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcox.errors import SecureSumError
-from fedcox.privacy.fixed_point import decode, encode
+from fedcox.privacy.fixed_point import (
+    UIntArray,
+    decode,
+    decode_limbs,
+    encode,
+    encode_limbs,
+    highest,
+    markers,
+)
+from tests.privacy.secure_sum_examples import Hospitals
 
 
 def nearest_units(value: float, bits: int) -> int:
@@ -78,3 +87,90 @@ def test_negative_numbers_and_minus_zero_come_back() -> None:
 def test_bits_beyond_a_floats_exponents_are_refused(bits: int) -> None:
     with pytest.raises(SecureSumError, match="between"):
         encode(np.zeros(1), bits, 3)
+
+
+numbers = st.one_of(
+    st.floats(-1e30, 1e30),
+    st.floats(-1e15, 1e15),
+    st.floats(-1e-6, 1e-6),
+    st.floats(1e-12, 1e-9),
+    st.just(0.0),
+)
+
+
+@given(st.lists(st.lists(numbers, min_size=4, max_size=4), min_size=1, max_size=8))
+def test_the_sum_is_that_of_the_numbers(rows: list[list[float]]) -> None:
+    total = sum((encode_limbs(np.array(row), len(rows)) for row in rows), np.zeros(16, "u8"))
+    for found, *column in zip(decode_limbs(total), *rows, strict=True):
+        exact = sum(map(Fraction, column))
+        assert (
+            float(abs(Fraction(float(found)) - exact)) <= 2.3e-16 * float(abs(exact)) + 2.0**-99
+        )
+
+
+def test_parts_that_cancel_take_no_digits_with_them() -> None:
+    numbers = [562949953421313.0, -291210822986531.2]
+    total = sum((encode_limbs(np.array([each]), 2) for each in numbers), np.zeros(4, "u8"))
+    assert decode_limbs(total)[0] == sum(map(Fraction, numbers))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 5e33])
+def test_what_cannot_be_written_is_refused(value: float) -> None:
+    with pytest.raises(SecureSumError, match=r"fixed point"):
+        encode_limbs(np.array([1.0, value]), 3)
+
+
+RUNS = 4000
+
+
+@given(data=st.data(), cells=st.integers(0, 60))
+def test_the_highest_cell_of_the_sum_is_the_farthest_any_center_reaches(
+    data: Any, cells: int
+) -> None:
+    reached = data.draw(st.lists(st.integers(0, cells), min_size=1, max_size=8))
+    total = np.add.reduce([markers(own, cells) for own in reached])
+    assert highest(total) == (max(reached) - 1 if max(reached) else None)
+
+
+def test_every_marker_below_the_maximum_differs_from_zero_and_none_above() -> None:
+    marked = markers(5000, 6000)
+    assert np.all(marked[:5000] != 0)
+    assert np.all(marked[5000:] == 0)
+
+
+@pytest.mark.parametrize("reached", [-1, 61])
+def test_a_maximum_beyond_the_grid_is_not_marked(reached: int) -> None:
+    with pytest.raises(ValueError, match="cannot be reached"):
+        markers(reached, 60)
+
+
+def parity_is_hidden(drawn: UIntArray, other: UIntArray) -> bool:
+    """Whether the lowest bit is a fair coin for both numbers of centers."""
+    ones = np.array([np.sum(values & np.uint64(1)) for values in (drawn, other)], dtype=float)
+    # Five standard deviations of a fair coin.
+    return bool(np.all(np.abs(ones / RUNS - 0.5) < 5 * 0.5 / np.sqrt(RUNS)))
+
+
+def test_the_sum_does_not_show_how_many_centers_reach_a_cell() -> None:
+    three, four = (
+        np.add.reduce([markers(RUNS, RUNS) for _ in range(centers)]) for centers in (3, 4)
+    )
+    assert parity_is_hidden(three, four)
+    # The first idea, markers that are odd, fails: their sum's parity is that of the count.
+    odd_three, odd_four = (
+        np.add.reduce([markers(RUNS, RUNS) | np.uint64(1) for _ in range(centers)])
+        for centers in (3, 4)
+    )
+    assert not parity_is_hidden(odd_three, odd_four)
+
+
+@pytest.mark.parametrize("dropped", [(), (0,), (1, 2)])
+def test_under_masks_the_maximum_is_that_of_the_centers_that_answered(
+    dropped: tuple[int, ...],
+) -> None:
+    hospitals = Hospitals(5).ready()
+    reached = dict(zip(hospitals.names, (17, 44, 3, 29, 0), strict=True))
+    without = {hospitals.names[index] for index in dropped}
+    vectors = {name: markers(own, 60) for name, own in reached.items()}
+    result = hospitals.sum(vectors, without=without)
+    assert highest(result.total) == max(reached[name] for name in result.survivors) - 1

@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from fedcox.privacy import masks
 from fedcox.privacy.fixed_point import UIntArray, encode
-from tests.privacy.parties import (
+from tests.privacy.secure_sum_examples import (
     Hospitals,
     all_masked,
     masked_vector,

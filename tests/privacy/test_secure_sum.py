@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcox.errors import SecureSumError
-from tests.privacy.parties import Hospitals, plain_sum, random_vectors
+from tests.privacy.secure_sum_examples import Hospitals, plain_sum, random_vectors
 
 SET_UP = ("keys", "shares", "delivery")
 
@@ -174,6 +174,6 @@ def test_secrets_do_not_get_into_a_log() -> None:
     party = hospitals.parties[hospitals.names[0]]
     ring = party._ring
     assert ring is not None
-    told = repr(party) + repr(ring) + repr(ring.own)
-    for secret in (ring.own.master, *ring.pair_keys.values()):
+    told = repr(party) + repr(ring) + repr(ring.secrets)
+    for secret in (ring.secrets.master, *ring.pair_keys.values()):
         assert repr(secret)[2:10] not in told

@@ -20,9 +20,15 @@ from hypothesis.extra.numpy import arrays
 
 import fedcox.privacy.study_memory as module
 from fedcox.errors import RefusedError
-from fedcox.privacy.release import GaussianRelease
-from fedcox.privacy.remembered import LastReply, Noised, Remembered, Right
-from fedcox.privacy.study_memory import StudyMemory, fingerprint_of
+from fedcox.privacy.noise import GaussianRelease
+from fedcox.privacy.study_memory import (
+    LastReply,
+    Noised,
+    Remembered,
+    Right,
+    StudyMemory,
+    fingerprint_of,
+)
 from fedcox.survival.cohort import Cohort
 
 DAMAGED = r"cannot be trusted"

@@ -18,7 +18,7 @@ from fedcox.study.fitted import FittedStudy
 from fedcox.study.study import Study
 from fedcox.survival.cohort import Cohort, IntArray
 from fedcox.survival.concordance import Concordance, concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
+from fedcox.survival.scaling import linear_predictor
 from tests.problems import split
 
 Patient = tuple[int, bool, int]  # time, event, risk

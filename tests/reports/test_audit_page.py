@@ -4,25 +4,25 @@ import re
 from dataclasses import replace
 
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.audit import Audit, AuditedAttack, Outcome
+from fedcox.evaluation.audit import AttackOutcome, Audit, AuditedAttack, Protection
 from fedcox.evaluation.membership import Measured, MembershipAudit
-from fedcox.evaluation.protection import Protection
-from fedcox.reports.audit_page import audit_html
-from fedcox.reports.audit_words import attackers, headline
+from fedcox.reports.audit_page import attackers, audit_html, headline
 
 
 def example() -> Audit:
     """A study that is read out of exact sums, and not out of noised ones."""
 
-    def reached(number: int, exact: Outcome) -> Outcome:
-        return exact if number < 2 else Outcome(0, exact.attacked, 0)
+    def reached(number: int, exact: AttackOutcome) -> AttackOutcome:
+        return exact if number < 2 else AttackOutcome(0, exact.attacked, 0)
 
     outcomes = {
-        "whole numbers behind sums": Outcome(1480, 1500, 1480, 935),
-        "difference of two results": Outcome(5, 5, 5),
-        "difference of two sets of centers": Outcome(1, 1500, 1, None, "stopped after 60 s"),
-        "half-space probe": Outcome(20, 1500, 20),
-        "peeling the tail": Outcome(0, 0, 0),
+        "whole numbers behind sums": AttackOutcome(1480, 1500, 1480, 935),
+        "difference of two results": AttackOutcome(5, 5, 5),
+        "difference of two sets of centers": AttackOutcome(
+            1, 1500, 1, None, "stopped after 60 s"
+        ),
+        "half-space probe": AttackOutcome(20, 1500, 20),
+        "peeling the tail": AttackOutcome(0, 0, 0),
     }
     measured, centers = Measured(11.8, 1.3, 5.2), Measured(23.9, 2.3, 8.4)
     return Audit(
@@ -61,7 +61,7 @@ def test_the_page_says_who_could_learn_what_under_each_protection() -> None:
     assert reads[Protection.EXACT].text == "1,480 of 1,500"
     assert reads[Protection.MASKED_NOISE].text == "nobody"
     assert rows["a reader of the published results"][Protection.MASKED].text == "5 of 5"
-    assert rows["all other hospitals, with the coordinator"][Protection.MASKED].found
+    assert rows["all other hospitals, with the coordinator"][Protection.MASKED].recovered
     told = shown(audit_html(example()))
     for who in rows:
         assert who in told

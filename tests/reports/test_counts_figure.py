@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcox.reports.center_choice import choose_centers
 from fedcox.reports.counts_figure import (
     MOST_COLUMNS,
     CenterBars,
     HeatMap,
     center_bars,
+    choose_centers,
     heat_map,
     joined_columns,
 )

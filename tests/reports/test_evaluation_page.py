@@ -15,12 +15,12 @@ import pytest
 from fedcox.errors import OutputError
 from fedcox.evaluation.comparison import Claim, compare
 from fedcox.evaluation.result import Row
-from fedcox.reports.evaluation_lines import against
 from fedcox.reports.evaluation_page import (
     EvaluationPage,
     evaluation_html,
     write_evaluation_page,
 )
+from fedcox.reports.evaluation_table import against
 from tests import evaluation_examples as examples
 from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from fedcox.reports.forest_figure import ForestInterval, forest_figure
+import math
+
+import pytest
+
+from fedcox.reports.forest_figure import ForestInterval, forest_figure, ratio_axis
 from fedcox.study.fitted import FittedStudy
 from tests import fitted_examples as examples
 
@@ -61,3 +65,23 @@ def test_under_noise_points_stand_alone_and_all_within_the_axis() -> None:
     assert len(places) == 6
     assert all(0 < place < 100 for place in places)  # a ratio of 7.04 sets the axis
     assert max(places) > 90
+
+
+def test_one_is_at_the_centre_of_the_ratio_axis() -> None:
+    axis = ratio_axis([0.5, 2.0], [(0.3, 0.8), (1.2, 3.4)])
+    assert axis.place(1.0) == 50.0
+    assert axis.place(0.5) == pytest.approx(100 - axis.place(2.0))
+    assert any(tick.label == "1" and tick.place == 50.0 for tick in axis.ticks)
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 100.0])
+def test_every_ratio_axis_has_three_to_nine_ticks_within_it(spread: float) -> None:
+    axis = ratio_axis([1.0], [(math.exp(-spread), math.exp(spread))])
+    assert 3 <= len(axis.ticks) <= 9
+    assert all(0 <= tick.place <= 100 for tick in axis.ticks)
+    assert [tick.place for tick in axis.ticks] == sorted(tick.place for tick in axis.ticks)
+
+
+def test_infinite_and_zero_bounds_lie_at_the_ends() -> None:
+    axis = ratio_axis([1.0], [(0.0, math.inf)])
+    assert (axis.place(0.0), axis.place(math.inf)) == (0.0, 100.0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fedcox.evaluation.comparison import Claim
-from fedcox.paper.appendix_page import appendix_html
+from fedcox.paper.appendix_a import appendix_html
 from fedcox.paper.communication_page import communication_html
 from fedcox.paper.compression_page import compression_html
 from fedcox.paper.privacy_page import privacy_html
@@ -19,7 +19,7 @@ from fedcox.reports.evaluation_page import evaluation_html
 from fedcox.reports.plan_page import plan_html
 from fedcox.study.study_plan import plan
 from tests import evaluation_examples as examples
-from tests.paper.test_compression_page import example as compression_example
+from tests.paper.test_compression import example as compression_example
 from tests.paper.test_privacy import example as privacy_example
 from tests.reports.browser import CHROMIUM, DESK, PHONE, brightness, browse, measure
 from tests.reports.test_audit_page import example as audit_example

@@ -9,8 +9,14 @@ import pytest
 
 from fedcox.errors import InputError
 from fedcox.federation.ledger import LedgerRow
-from fedcox.reports.ledger_table import LedgerTable, ledger_table
-from fedcox.reports.privacy_ledger import Traffic, read_ledger, summarise, write_ledger
+from fedcox.reports.privacy_ledger import (
+    LedgerTable,
+    Traffic,
+    ledger_table,
+    read_ledger,
+    summarise,
+    write_ledger,
+)
 from fedcox.study.fitted import FittedStudy
 from tests import fitted_examples as examples
 

@@ -8,8 +8,14 @@ import pytest
 from rich.console import Console, RenderableType
 
 from fedcox.errors import FedcoxWarning
-from fedcox.reports.ratio_rows import footer_lines, ratio_rows, warning_title
-from fedcox.reports.ratio_table import guarantee_panel, ratio_table, warnings_panel
+from fedcox.reports.ratio_table import (
+    footer_lines,
+    guarantee_panel,
+    ratio_rows,
+    ratio_table,
+    warning_title,
+    warnings_panel,
+)
 from fedcox.reports.study_report import report_html
 from fedcox.study.fit_rows import Notice
 from tests import fitted_examples as examples

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcox.slides.pyramid_file import write_pyramid
+from fedcox.slides.simulated_slides import write_pyramid
 from fedcox.slides.simulated_tissue import DrawnSlide, draw_slide
 
 

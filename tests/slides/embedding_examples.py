@@ -12,7 +12,7 @@ from torch import nn
 from fedcox.slides.bag_file import BagFacts, write_bag
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Ready
 from fedcox.slides.manifest import ManifestRow
-from fedcox.slides.pyramid_file import write_pyramid
+from fedcox.slides.simulated_slides import write_pyramid
 
 MPP = 0.5
 
@@ -54,21 +54,12 @@ def tiled_slide(
 class MeanColour(AbstractEncoder):
     """An encoder that a reader can check: the mean of each colour, times `scale`."""
 
+    name, precision = "mean colour", "float32"
+
     def __init__(self, scale: float = 1.0) -> None:
         self._scale = np.float32(scale)
+        self.sha256 = f"{float(self._scale)}"
         self.batches: list[int] = []
-
-    @property
-    def name(self) -> str:
-        return "mean colour"
-
-    @property
-    def sha256(self) -> str:
-        return f"{float(self._scale)}"
-
-    @property
-    def precision(self) -> str:
-        return "float32"
 
     def submit(self, tiles: NDArray[np.uint8]) -> AbstractPending:
         self.batches.append(len(tiles))

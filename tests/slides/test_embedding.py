@@ -16,10 +16,9 @@ from fedcox.errors import InputError, WeightsError
 from fedcox.slides.bag_file import read_bag
 from fedcox.slides.embedding import embed_slides
 from fedcox.slides.encoder import AbstractPending, load_encoder
-from fedcox.slides.failures import read_failures
 from fedcox.slides.manifest import ManifestRow
 from fedcox.slides.slide import open_slide
-from fedcox.slides.step import StepProgress
+from fedcox.slides.step import StepProgress, read_failures
 from tests.slides.embedding_examples import MPP, MeanColour, tiled_slide
 from tests.slides.one_thread import one_thread  # noqa: F401  # a fixture
 

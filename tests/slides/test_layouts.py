@@ -13,9 +13,8 @@ import pytest
 import fedcox.files.reading as memory
 from fedcox.errors import SlideError
 from fedcox.slides.bag_file import BagFacts, write_bag
-from fedcox.slides.bag_reader import feature_path, open_bag
-from fedcox.slides.layouts import LAYOUTS
-from fedcox.slides.opened_bag import KnownSlide
+from fedcox.slides.bag_reader import LAYOUTS, feature_path, open_bag
+from fedcox.slides.feature_files import KnownSlide
 from tests.slides.foreign_files import (
     MPP,
     SIZE,

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from fedcox.errors import CohortError
-from fedcox.slides.manifest import SlideManifest
-from fedcox.slides.patient_table import OutcomeColumns, PatientTable, read_patient_names
+from fedcox.slides.manifest import (
+    OutcomeColumns,
+    PatientTable,
+    SlideManifest,
+    read_patient_names,
+)
 
 HEADER = "slide_id,patient_id,center,path\n"
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedcox.errors import InputError
-from fedcox.slides import reader_pool
-from fedcox.slides.reader_process import Source
+from fedcox.slides import readers as reader_pool
+from fedcox.slides.reader_process import TileSource
 from fedcox.slides.readers import SlideTiles, TileBatch, TileReaders, UnreadableSlide
 from fedcox.slides.slide import open_slide
 from tests.slides.embedding_examples import MPP, grid, write_slide
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tiles_of(folder: Path, name: str, tiles: int) -> SlideTiles:
-    source = Source(str(folder / f"{name}.tiff"), MPP, SIDE, MPP)
+    source = TileSource(str(folder / f"{name}.tiff"), MPP, SIDE, MPP)
     return SlideTiles(name, source, grid(tiles, SIDE))
 
 

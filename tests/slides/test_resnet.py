@@ -11,9 +11,15 @@ from torch.nn import functional
 
 from fedcox.errors import WeightsError
 from fedcox.slides.encoder import MEAN, SPREAD
-from fedcox.slides.folded_resnet import FoldedResNet50
-from fedcox.slides.resnet import PARAMETERS, ResNet50, layout, untrained_weights
-from fedcox.slides.resnet_weights import fitting_weights, read_weights
+from fedcox.slides.resnet import (
+    PARAMETERS,
+    ResNet50,
+    fitting_weights,
+    layout,
+    read_weights,
+    untrained_weights,
+)
+from fedcox.slides.resnet_encoder import FoldedResNet50
 from tests.slides.one_thread import one_thread  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -11,9 +11,8 @@ import pytest
 
 from fedcox.errors import InputError, SlideError
 from fedcox.slides.manifest import SlideManifest
-from fedcox.slides.simulated_cohort import simulate_cohort
 from fedcox.slides.simulated_slides import SimulatedSlides, read_simulated, simulate_slides
-from fedcox.slides.simulated_tissue import draw_slide
+from fedcox.slides.simulated_tissue import draw_slide, simulate_cohort
 from fedcox.slides.slide import open_slide
 
 

@@ -14,9 +14,8 @@ from PIL import Image
 
 import fedcox.files.reading as memory
 from fedcox.errors import SlideError
-from fedcox.slides.pyramid_file import write_pyramid
-from fedcox.slides.slide import open_slide, tells_mpp
-from fedcox.slides.tiff_end import is_cut_off
+from fedcox.slides.simulated_slides import write_pyramid
+from fedcox.slides.slide import is_cut_off, open_slide, tells_mpp
 from tests.slides.drawn import cut_in_half, drawn_slide
 
 Order: TypeAlias = Literal["<", ">"]

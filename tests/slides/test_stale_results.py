@@ -12,16 +12,20 @@ import pytest
 from fedcox.slides.bag_file import read_bag, write_bag
 from fedcox.slides.cohorts import opened_bags
 from fedcox.slides.embedding import embed_slides
-from fedcox.slides.failures import read_failures
 from fedcox.slides.manifest import ManifestRow, SlideManifest
-from fedcox.slides.reduction import Reducer, ReducerFacts
-from fedcox.slides.reduction_step import ReduceStep
-from fedcox.slides.segmentation import Segmentation
+from fedcox.slides.reduction import Reducer, ReducerFacts, ReduceStep
 from fedcox.slides.simulated_slides import simulate_slides
-from fedcox.slides.step import StepOutcome, run_step
-from fedcox.slides.tiling import Tiling
+from fedcox.slides.step import (
+    StepOutcome,
+    features_path,
+    made_after,
+    read_failures,
+    reduced_path,
+    run_step,
+    tiles_path,
+)
+from fedcox.slides.tiling import Segmentation, Tiling
 from fedcox.slides.tissue import OtsuTissue
-from fedcox.slides.work_files import features_path, made_after, reduced_path, tiles_path
 from tests.slides.drawn import cut_in_half
 from tests.slides.embedding_examples import MeanColour
 

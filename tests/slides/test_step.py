@@ -15,17 +15,18 @@ from pathlib import Path
 import pytest
 
 from fedcox.errors import OutputError, SlideError
-from fedcox.files.claim import claimed
+from fedcox.files.locks import claimed
 from fedcox.files.writing import whole_file
-from fedcox.slides.failures import read_failures, write_failures
 from fedcox.slides.step import (
     AbstractStep,
     Settings,
     SlideRow,
     StepProgress,
     StepRun,
+    read_failures,
     run_step,
     slide_file,
+    write_failures,
 )
 from tests.slides.drawn import Row
 
@@ -36,9 +37,7 @@ class Copying(AbstractStep):
 
     letter: str = "a"
 
-    @property
-    def name(self) -> str:
-        return "copy"
+    name = "copy"
 
     def target(self, slide_id: str, work: Path) -> Path:
         return work / "copies" / f"{slide_id}.json"

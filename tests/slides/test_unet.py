@@ -13,8 +13,14 @@ from PIL import Image
 from fedcox.errors import InputError, WeightsError
 from fedcox.slides.slide import Pixels
 from fedcox.slides.tissue import Mask, tissue_by_otsu
-from fedcox.slides.unet import UNet, read_unet, tissue_by_unet, write_unet
-from fedcox.slides.unet_training import read_pairs, train_unet
+from fedcox.slides.unet import (
+    UNet,
+    read_pairs,
+    read_unet,
+    tissue_by_unet,
+    train_unet,
+    write_unet,
+)
 from tests.slides.drawn import intersection_over_union
 
 

@@ -18,7 +18,7 @@ from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.privacy.accountant import epsilon_of
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.solvers.adam import NetworkAdam
 from fedcox.solvers.federated_averaging import NetworkAveraging
 from fedcox.solvers.losses import DiscreteTimeLoss, setting_of

@@ -29,7 +29,7 @@ from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.solvers.private_ascent import PrivateSolution
 from fedcox.solvers.private_newton import PrivateNewton, fewest_of
 from fedcox.study.noised_fit import fit_noised, public_scale
-from fedcox.survival.cohort import Cohort, FloatArray, IntArray
+from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.time_grid import Pieces
 from tests.problems import split
 
@@ -302,8 +302,128 @@ class Shrinking(InProcess):
         if self._left == 0:
             kept = InProcess(list(self.centers)[1:])
             self.centers, self.names = kept.centers, kept.names
-            self._wards = kept._wards
+            self._groups = kept._groups
         return super().ask(query)
+
+
+#: Studies that are hard under noise. Follow-up ends at 600 of 1,200 days.
+AGE = {"type": "number", "min": 20.0, "max": 100.0}
+STAGE = {"type": "category", "levels": ["I", "II", "III"], "reference": "I"}
+
+
+def staged(
+    patients: int, *, scale: float = 1000.0, first: float = 0.3, longest: float = 2400.0
+) -> pd.DataFrame:
+    """Patients of three stages; in the first so many times the hazard of the second."""
+    rng = np.random.default_rng([patients, round(scale)])
+    age, part = rng.normal(60, 10, patients).clip(20, 100), rng.random(patients)
+    stage = np.where(part < 0.1, "I", np.where(part < 0.55, "II", "III"))
+    risk = np.exp(0.03 * (age - 60) + 0.4 * (stage == "III"))
+    risk *= np.where(stage == "I", first, 1.0)
+    happens = scale * rng.exponential(1, patients) / np.maximum(risk, 1e-9)
+    ends = np.minimum(rng.uniform(200, 2400, patients), longest)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "stage": stage,
+            "time": np.minimum(happens, ends),
+            "event": (happens <= ends).astype(int),
+        }
+    )
+
+
+def stage_study(
+    frame: pd.DataFrame, grid: dict[str, Any], age: dict[str, Any] = AGE, **noise: Any
+) -> fedcox.Study:
+    return fedcox.Study(
+        outcome={"time": "time", "event": "event"},
+        covariates={"age": age, "stage": STAGE},
+        grid=grid,
+        privacy={"noise": {"epsilon": 8.0, "delta": DELTA, "patients": len(frame), **noise}},
+    )
+
+
+def test_a_reference_level_without_events_leaves_no_intervals() -> None:
+    """No column is that level; all effects beside it have no end."""
+    for first, events in ((0.0, 0), (0.02, 10)):
+        frame = staged(3000, first=first)
+        assert frame["event"][frame["stage"] == "I"].sum() <= events
+        found = noised(
+            stage_study(frame, {"horizon": 1800.0}, events=int(frame["event"].sum())),
+            frame,
+            (1,),
+        )
+        assert not found.inferred
+        assert "stage_II" in found.notices[0].text
+
+
+def test_wide_ranges_of_a_number_are_not_taken_for_an_effect_without_end() -> None:
+    frame = staged(1500)
+    for low, high in ((0.0, 120.0), (-300.0, 500.0)):
+        age = {"type": "number", "min": low, "max": high}
+        study = stage_study(frame, {"horizon": 1800.0}, age, events=int(frame["event"].sum()))
+        assert all(noised(study, frame, (seed,)).inferred for seed in range(5))
+
+
+def band_holds(
+    found: fedcox.FittedStudy, plain: fedcox.FittedStudy, times: list[float]
+) -> BoolArray:
+    """Whether survival of the fit without noise is in the band, where there is one."""
+    one = pd.DataFrame({"age": [60.0], "stage": ["II"]})
+    band = found.predict_survival_band(one, times=times)
+    assert band is not None
+    low, high = (each.to_numpy()[0] for each in band)
+    exactly = plain.predict_survival(one, times=times).to_numpy()[0]
+    return np.asarray(np.isnan(low) | ((low <= exactly) & (exactly <= high)))
+
+
+def test_public_pieces_with_few_events_are_joined_and_curves_hold() -> None:
+    frame = staged(15_000)
+    edges = [
+        300.0,
+        600.0,
+        900.0,
+        1200.0,
+        1500.0,
+        1800.0,
+        2100.0,
+        2200.0,
+        2300.0,
+        2380.0,
+        2400.0,
+    ]
+    study = stage_study(frame, {"edges": edges}, events=int(frame["event"].sum()))
+    found = noised(study, frame, (2,))
+    assert found.inferred
+    assert set(found.edges) < set(edges)
+    assert any("joined" in notice.text for notice in found.notices)
+    assert band_holds(found, exact(study, frame, found.edges), [600.0, 1800.0, 2250.0]).all()
+
+
+def test_curves_end_where_follow_up_does_whatever_the_horizon() -> None:
+    frame = staged(3000, longest=600.0)
+    study = stage_study(frame, {"horizon": 1200.0}, events=int(frame["event"].sum()))
+    found = noised(study, frame, (3,))
+    assert found.inferred
+    assert 540.0 < found.edges[-1] < 660.0
+    assert any("Time ends at" in notice.text for notice in found.notices)
+    one = pd.DataFrame({"age": [60.0], "stage": ["II"]})
+    assert np.isnan(found.predict_survival(one, times=[700.0]).to_numpy()).all()
+
+
+@pytest.mark.parametrize("events", [None, 300])
+def test_far_fewer_events_than_the_study_supposes_bias_nothing(events: int | None) -> None:
+    """Half of the patients unless it says otherwise: here one in fifty has the event."""
+    frame = staged(15_000, scale=100_000.0, first=1.0)
+    stated: dict[str, Any] = {} if events is None else {"events": events}
+    study = stage_study(frame, {"horizon": 1800.0}, epsilon=20.0, **stated)
+    found = noised(study, frame, (4,))
+    plain = exact(study, frame, found.edges)
+    assert found.inferred
+    assert np.abs(away(found, plain)).max() < 1.5
+    assert band_holds(found, plain, [600.0, 1200.0, 1700.0]).all()
+    told = any("the study supposes 7,500" in notice.text for notice in found.notices)
+    assert told is (events is None)
 
 
 @pytest.mark.parametrize("after", [2, 4, 14])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fedcox.errors import InputError
-from fedcox.privacy.policy import Policy
+from fedcox.federation.policy import Policy
 from fedcox.study.admission import policies_by_center
 
 OWN, OTHERS = Policy(), Policy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from fedcox.errors import FedcoxWarning
 from fedcox.federation.center import Center
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
+from fedcox.privacy.study_memory import StudyMemory
 from fedcox.study.asked import asked_by
 from fedcox.study.fit import fit
-from fedcox.study.kept_study import KeptStudy
 from fedcox.study.study import Study
+from fedcox.study.study_scope import StudyScope
 from fedcox.survival.time_grid import Pieces
 from tests.deployment.hospitals import STUDY, frames, study
 
@@ -62,7 +64,7 @@ def asked(plan: Study) -> set[str]:
         warnings.simplefilter("ignore", FedcoxWarning)
         fitted = fit(plan, federation.inner)
     assert federation.queries
-    assert all(map(KeptStudy(plan).keeps_to, federation.queries))
+    assert all(map(StudyScope(plan).allows, federation.queries))
     return {row.query for row in fitted.ledger}
 
 
@@ -128,7 +130,7 @@ def _all_keep(asked: str, to: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FedcoxWarning)
         fit(study(asked), federation.inner)
-    return all(map(KeptStudy(study(to)).keeps_to, federation.queries))
+    return all(map(StudyScope(study(to)).allows, federation.queries))
 
 
 NOISED = STUDY + "\n[privacy.noise]\nepsilon = 30\npatients = 630\n"
@@ -166,7 +168,9 @@ def test_more_pieces_than_the_study_names_do_not_keep_to_it() -> None:
 
 
 @pytest.mark.parametrize("text", [STUDY, NOISED], ids=["exact", "noise"])
-def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(text: str) -> None:
+def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(
+    text: str, tmp_path: Path
+) -> None:
     """Each may be the study's; together they would tell what is between their bounds."""
     plan = study(text.replace("width = 60", "pieces = 6"))
     federation = Heard(InProcess.from_frame(plan, frames()))
@@ -182,7 +186,10 @@ def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(text: s
         agreed=replace(first.setting, grid=coarser, active=active),
     )
     for order in ([first, other], [other, first]):
-        kept = KeptStudy(plan)
+        kept = StudyScope(plan)
         among = ("Aachen", "Bern", "Cork")
-        assert [kept.keeps_to(query, among) for query in order] == [True, False]
-        assert kept.keeps_to(order[1], among[:2])
+        assert [kept.allows(query, among) for query in order] == [True, False]
+        assert kept.allows(order[1], among[:2])
+        with StudyMemory(tmp_path / str(len(list(tmp_path.iterdir())))) as memory:
+            assert StudyScope(plan, memory).allows(order[0], among)
+            assert not StudyScope(plan, memory).allows(order[1], among), "after a restart"

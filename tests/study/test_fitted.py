@@ -15,8 +15,7 @@ from markupsafe import escape
 from rich.console import Console
 
 from fedcox.errors import CohortError, InputError, OutputError, StudyError
-from fedcox.reports.ratio_rows import footer_lines
-from fedcox.reports.ratio_table import ratio_table
+from fedcox.reports.ratio_table import footer_lines, ratio_table
 from fedcox.reports.study_report import report_html
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.released import released

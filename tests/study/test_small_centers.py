@@ -12,8 +12,7 @@ from lifelines import CoxPHFitter
 
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import Policy
+from fedcox.federation.policy import Gate, Policy
 from fedcox.study.fit import fit
 from fedcox.study.study import Study
 

@@ -21,9 +21,9 @@ from fedcox.errors import (
     WeightsError,
 )
 from fedcox.federation.center import Center
+from fedcox.federation.policy import Gate, Policy
+from fedcox.federation.queries import answered_by_default, words_of_queries
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer
-from fedcox.privacy.gate import Gate
-from fedcox.privacy.policy import BY_NAME_ONLY, QUESTIONS, Policy
 from fedcox.solvers.adam import NetworkAdam
 from fedcox.solvers.federated_averaging import NetworkAveraging
 from fedcox.solvers.private_network import PrivateNetwork
@@ -556,13 +556,13 @@ def test_a_training_asks_what_is_told_beforehand(changed: dict[str, Any], masked
         "network gradient",
         "network gradient of a batch",
     }
-    assert set(told) <= {*QUESTIONS, *BY_NAME_ONLY}
+    assert set(told) <= set(words_of_queries())
 
 
 def test_under_noise_one_question_is_told_beforehand() -> None:
     assert set(asked_by_training(plan(solver=PRIVATE))) == {"clipped network gradient"}
     sampled = set(asked_by_training(plan(solver=replace(PRIVATE, sampling_rate=0.5))))
-    assert sampled == {"clipped network gradient of a sample"} <= set(QUESTIONS)
+    assert sampled == {"clipped network gradient of a sample"} <= set(answered_by_default())
 
 
 # Wrong input

@@ -24,16 +24,16 @@ from fedcox.survival.bounded_shares import (
     product_rows,
     score_bound,
     score_rows,
+    shortened,
     square_of,
     turn,
 )
-from fedcox.survival.clipping import shortened
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import Log
 from fedcox.survival.preparation import prepare_placed
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
 from tests.problems import simulated
 
 PIECES, COLUMNS = 4, 3

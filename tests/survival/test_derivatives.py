@@ -8,7 +8,7 @@ import pytest
 import fedcox.survival.cell_blocks as cell_blocks
 import fedcox.survival.preparation as preparation
 import fedcox.survival.risk_prefixes as risk_prefixes
-import fedcox.survival.without_effects as without_effects
+from fedcox.survival import risk_order
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 from fedcox.survival.link import LINKS, AbstractLink
@@ -154,7 +154,7 @@ def test_derivatives_without_effects_equal_the_sum_over_the_stack(
     monkeypatch.setattr(preparation, "FEW_INTERVALS", dict.fromkeys(LINK_NAMES, 10**9))
     monkeypatch.setattr(cell_blocks, "_PATIENTS", 37)
     monkeypatch.setattr(cell_blocks, "_COVARIATES", 0)  # and slabs, the smallest there are
-    monkeypatch.setattr(without_effects, "_MANY", many)
+    monkeypatch.setattr(risk_order, "_MANY", many)
     grid, link = grids(COHORT)[grid_name], LINKS[name]
     alpha, beta = np.random.default_rng(8).normal(-3.0, 1.0, grid.intervals), np.zeros(3)
     expected = oracle(COHORT, grid, reading, link, alpha, beta)

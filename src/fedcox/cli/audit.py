@@ -16,8 +16,7 @@ from fedcox.cli.patient_files import (
     StudyFile,
     given_files,
 )
-from fedcox.cli.progress import progress_bar
-from fedcox.cli.say import say
+from fedcox.cli.terminal import Terminal, say, show_page, spinner
 
 if TYPE_CHECKING:
     from fedcox.evaluation.audit import Audit
@@ -61,9 +60,9 @@ def audit(
     fedcox audit study.toml --center A=a.csv --center B=b.csv --center C=c.csv
     --out run
     """
-    from fedcox.cli.fit import read_shown
+    from fedcox.cli.fit import read_with_progress
     from fedcox.evaluation.audit import audit as run
-    from fedcox.files.writing import check_folder
+    from fedcox.files.writing import check_folder, json_text
     from fedcox.study.study import Study
 
     files = given_files(data, center_column, center or [])
@@ -72,54 +71,45 @@ def audit(
             out, overwrite=overwrite, is_ours=lambda path: path.name in FILES, what="audit"
         )
     plan = Study.read(study)
-    centers = read_shown(plan, files, center_column).centers
+    centers = read_with_progress(plan, files, center_column).centers
     with _watching() as watch:
-        found = run(plan, centers, seconds=seconds, watch=watch)
+        result = run(plan, centers, seconds=seconds, watch=watch)
     if out is not None:
-        _write(found, out)
+        _write(result, out)
     if json:
-        say(_json(found))
+        say(json_text(result.to_dict()))
     else:
-        _show(found)
+        _show(result)
         if out is not None:
-            say(f"The page to read: {out / 'audit.html'}")
-    if found.recovered_under_noise or not found.claims_stand:
+            show_page(out / "audit.html")
+    if result.recovered_under_noise or not result.claims_stand:
         raise typer.Exit(1)
 
 
 @contextmanager
 def _watching() -> Iterator[Callable[[str], None]]:
     """A line that names the attack at work."""
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with progress_bar(*columns) as progress:
+    with spinner() as progress:
         task = progress.add_task("reading", total=None)
-        yield lambda told: progress.update(task, description=told)
+        yield lambda attack: progress.update(task, description=attack)
 
 
-def _json(found: Audit) -> str:
-    import json
-
-    return json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _write(found: Audit, folder: Path) -> None:
-    from fedcox.files.writing import whole_folder, write_atomically
+def _write(result: Audit, folder: Path) -> None:
+    from fedcox.files.writing import whole_folder, write_json
     from fedcox.reports.audit_page import write_audit_page
 
     with whole_folder(folder) as part:
-        write_atomically(part / "audit.json", _json(found) + "\n")
-        write_audit_page(part / "audit.html", found)
+        write_json(part / "audit.json", result.to_dict())
+        write_audit_page(part / "audit.html", result)
 
 
-def _show(found: Audit) -> None:
+def _show(result: Audit) -> None:
     from rich.text import Text
 
-    from fedcox.cli.terminal import Terminal
-    from fedcox.reports.audit_table import attack_table, attacker_table
-    from fedcox.reports.audit_words import (
+    from fedcox.reports.audit_page import (
         NO_PROOF,
+        attack_table,
+        attacker_table,
         claim_line,
         claims,
         headline,
@@ -128,12 +118,12 @@ def _show(found: Audit) -> None:
     )
 
     console = Terminal(highlight=False)
-    console.print(attacker_table(found))
-    console.print(attack_table(found))
-    console.print(Text(f"{headline(found)} {NO_PROOF}"))
-    for claim in claims(found):
+    console.print(attacker_table(result))
+    console.print(attack_table(result))
+    console.print(Text(f"{headline(result)} {NO_PROOF}"))
+    for claim in claims(result):
         console.print(Text(claim_line(claim), "" if claim.stands else "bold red"))
-    if found.membership and weak_promise(found):
-        console.print(Text(weak_promise(found)))
-    for line in not_tried(found):
+    if result.membership and weak_promise(result):
+        console.print(Text(weak_promise(result)))
+    for line in not_tried(result):
         console.print(Text.assemble(("Not tried. ", "bold"), line))

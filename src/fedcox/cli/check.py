@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.progress import progress_bar
+from fedcox.cli.terminal import Terminal, spinner
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,16 +48,12 @@ def check(
     """
     import warnings
 
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from fedcox.cli.terminal import Terminal
     from fedcox.errors import FedcoxWarning
     from fedcox.study.file_check import check_file
     from fedcox.study.study import Study
 
     plan = Study.read(study)
-    spinner = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with progress_bar(*spinner) as progress, warnings.catch_warnings(record=True) as caught:
+    with spinner() as progress, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FedcoxWarning)
         progress.add_task("reading and checking the file", total=None)
         overview = check_file(plan, data, policy)

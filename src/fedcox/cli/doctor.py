@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fedcox.cli.terminal import Terminal
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -29,8 +31,6 @@ def doctor() -> None:
 
     Example: fedcox doctor
     """
-    from fedcox.cli.terminal import Terminal
-
     console = Terminal()
     console.print(_parts())
     missing = [name for name in _BASE if _found(name) == _ABSENT]

@@ -1,4 +1,4 @@
-"""`fedcox evaluate`: which learning scheme orders new patients best, on a study's own files."""
+"""`fedcox evaluate`: which learning scheme orders new patients best, on a study's files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.experiment_progress import run_shown
-from fedcox.cli.own_command import own_command
 from fedcox.cli.patient_files import (
     CenterColumn,
     CenterFiles,
@@ -17,12 +15,43 @@ from fedcox.cli.patient_files import (
     StudyFile,
     given_files,
 )
+from fedcox.cli.terminal import Terminal, command_again, progress_bar, say, show_page
 
 if TYPE_CHECKING:
     from fedcox.engines.in_process import InProcess
     from fedcox.evaluation.comparison import Comparison
     from fedcox.evaluation.experiment import Experiment
+    from fedcox.evaluation.result import Row
     from fedcox.study.study import Study
+
+
+def run_with_progress(
+    experiment: Experiment, file: Path, workers: int, *, what: str = "training"
+) -> tuple[Row, ...]:
+    """Run with a progress bar; Ctrl-C leaves what is there, and a line on how to go on."""
+    from fedcox.evaluation.experiment import run_experiment
+
+    done, total = 0, len(experiment.jobs())
+    with progress_bar() as progress:
+        task = progress.add_task(what, total=total)
+
+        def watch(rows: int, of: int, row: Row | None) -> None:
+            nonlocal done
+            done = rows
+            last = "" if row is None else f": {row.scheme}, {row.test_set}"
+            progress.update(task, completed=rows, description=f"{what}{last}")
+
+        try:
+            return run_experiment(experiment, file, workers=workers, watch=watch)
+        except KeyboardInterrupt:
+            progress.stop()
+            say(
+                f"Stopped. {done:,} of {total:,} rows are kept; to go on: "
+                f"{command_again('--resume')}",
+                err=True,
+            )
+            raise typer.Exit(130) from None
+
 
 Without = Annotated[
     list[str] | None,
@@ -49,6 +78,14 @@ Workers = Annotated[
 ]
 
 
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with an evaluation that was stopped.")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an evaluation that is there already.")
+]
+
+
 def evaluate(
     study: StudyFile,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
@@ -62,12 +99,8 @@ def evaluate(
     runs: Annotated[int, typer.Option(min=1, help="Repeat with this many seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
     workers: Workers = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an evaluation that was stopped.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an evaluation that is there already.")
-    ] = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compare learning schemes on patients they were not trained on.
 
@@ -85,9 +118,15 @@ def evaluate(
     from fedcox.evaluation.workers import one_thread_each
 
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
-        from fedcox.evaluation.evaluation_folder import begin_folder, check_evaluation_folder
-        from fedcox.evaluation.study_experiment import study_experiment, usual_schemes
-        from fedcox.reports.evaluation_run import write_evaluation
+        from fedcox.evaluation.study_experiment import (
+            FILES,
+            ROWS,
+            begin_folder,
+            check_evaluation_folder,
+            study_experiment,
+            usual_schemes,
+        )
+        from fedcox.reports.evaluation_page import write_evaluation
         from fedcox.study.study import Study
 
         files = given_files(data, center_column, center or [])
@@ -95,7 +134,7 @@ def evaluate(
         plan = Study.read(study)
         names = usual_schemes(plan) if schemes is None else schemes.split(",")
         names = [name.strip() for name in names]
-        federation, told = _read(plan, files, center_column, names)
+        federation, notes = _read(plan, files, center_column, names)
         experiment = study_experiment(
             plan,
             federation,
@@ -105,12 +144,17 @@ def evaluate(
             seeds=tuple(range(seed, seed + runs)),
             without=without or [],
         )
-        file = begin_folder(out, overwrite=overwrite)
-        rows = run_shown(experiment, file, workers or os.cpu_count() or 1)
+        begin_folder(out, FILES, overwrite=overwrite)
+        rows = run_with_progress(experiment, out / ROWS, workers or os.cpu_count() or 1)
         compared = write_evaluation(
-            out, experiment, rows, unit=plan.schema.time_unit, told=told, command=own_command()
+            out,
+            experiment,
+            rows,
+            unit=plan.schema.time_unit,
+            notes=notes,
+            command=command_again(),
         )
-        _show(compared, experiment, out, told)
+        _show(compared, experiment, out, notes)
 
 
 def _read(
@@ -119,41 +163,38 @@ def _read(
     """The patients, and what reading them had to say; unknown schemes are told with faults."""
     import warnings
 
-    from fedcox.cli.fit import read_shown
+    from fedcox.cli.fit import read_with_progress
     from fedcox.errors import FedcoxWarning, InputError
-    from fedcox.evaluation.evaluated_study import check_open, left_out_lines
-    from fedcox.evaluation.scheme_choice import scheme_faults
+    from fedcox.evaluation.schemes import scheme_faults
+    from fedcox.evaluation.study_experiment import check_open, left_out_lines
 
     check_open(plan)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", FedcoxWarning)
-            federation = read_shown(plan, files, center_column)
+            federation = read_with_progress(plan, files, center_column)
     except InputError as error:
         raise InputError(error.subject, [*error.faults, *scheme_faults(names)]) from None
-    told = [str(warning.message) for warning in caught] + left_out_lines(federation)
+    notes = [str(warning.message) for warning in caught] + left_out_lines(federation)
     if isinstance(files, Path) and center_column is None:
-        told.append(
+        notes.append(
             "All patients are one center, since no --center-column is named; schemes that "
             "differ by center are then alike."
         )
-    return federation, told
+    return federation, notes
 
 
 def _show(
-    compared: tuple[Comparison, ...], experiment: Experiment, out: Path, told: list[str]
+    compared: tuple[Comparison, ...], experiment: Experiment, out: Path, notes: list[str]
 ) -> None:
     """The tables, what to know about them, and where the page is."""
-    from rich.markup import escape
-
-    from fedcox.cli.terminal import Terminal
-    from fedcox.evaluation.evaluation_folder import PAGE
+    from fedcox.evaluation.study_experiment import PAGE
     from fedcox.reports.evaluation_table import evaluation_table, notes_panel
 
     console = Terminal()
     for comparison in compared:
         console.print(evaluation_table(comparison, experiment.schemes, title=experiment.name))
-    panel = notes_panel(compared, told)
+    panel = notes_panel(compared, notes)
     if panel is not None:
         console.print(panel)
-    console.print(f"The page to read: {escape(str(out / PAGE))}", soft_wrap=True)
+    show_page(out / PAGE)

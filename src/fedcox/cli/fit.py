@@ -1,4 +1,4 @@
-"""`fedcox fit`: a study over several hospitals, every one of them in this process."""
+"""`fedcox fit`, `report` and `predict`: a study in this process, its page, its new patients."""
 
 from __future__ import annotations
 
@@ -19,15 +19,24 @@ from fedcox.cli.patient_files import (
     StudyFile,
     given_files,
 )
-from fedcox.cli.progress import progress_bar
+from fedcox.cli.terminal import Terminal, progress_bar, say, show_page, spinner
 
 if TYPE_CHECKING:
-    from fedcox.data.encoding import LoadedCohort
     from fedcox.engines.in_process import InProcess
-    from fedcox.privacy.policy import Policy
+    from fedcox.federation.policy import Policy
     from fedcox.solvers.solver import Watcher
     from fedcox.study.fitted import FittedStudy
     from fedcox.study.study import Study
+
+
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[NAME=]FILE",
+        help="A center's own policy (policy.toml), or that of all centers; repeat. The "
+        "word default stands for a hospital without a file.",
+    ),
+]
 
 
 def fit(
@@ -36,14 +45,7 @@ def fit(
     data: DataFile = None,
     center_column: CenterColumn = None,
     center: CenterFiles = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]FILE",
-            help="A center's own policy (policy.toml), or that of all centers; repeat. The "
-            "word default stands for a hospital without a file.",
-        ),
-    ] = None,
+    policy: Policies = None,
     budget: Annotated[
         Path | None,
         typer.Option(
@@ -90,7 +92,7 @@ def fit(
     command = shlex.join(["fedcox", *sys.argv[1:]])
     limits = given_policies(policy or [])
     with at_most(threads):
-        fitted = fit_shown(plan, files, center_column, limits, budget)
+        fitted = fit_with_progress(plan, files, center_column, limits, budget)
     fitted = replace(fitted, command=command)
     write_run(fitted, out, overwrite=overwrite)
     show(fitted, out / "report.html")
@@ -115,7 +117,7 @@ def given_policies(policies: list[str]) -> dict[str | None, Policy]:
     return limits
 
 
-def fit_shown(
+def fit_with_progress(
     plan: Study,
     files: dict[str, Path] | Path,
     center_column: str | None,
@@ -127,21 +129,17 @@ def fit_shown(
     from dataclasses import replace
 
     from fedcox.errors import FedcoxWarning
+    from fedcox.study.center_files import reading_notices
     from fedcox.study.fit import fit as run
-    from fedcox.study.fit_rows import Notice
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", FedcoxWarning)
-        federation = read_shown(plan, files, center_column, limits)
+    with reading_notices(plan) as notices:
+        federation = read_with_progress(plan, files, center_column, limits)
         if budget is not None:
             federation = _with_budgets(plan, federation, budget)
-    told = tuple(Notice(warning.category.__name__, str(warning.message)) for warning in caught)
-    if plan.privacy.noised:
-        told = ()  # that anybody was left out may be about one patient: `check` tells it
     with warnings.catch_warnings(), watching(plan) as watch:
         warnings.simplefilter("ignore", FedcoxWarning)  # they come back in `notices`
         fitted = run(plan, federation, watch)
-    return replace(fitted, notices=told + fitted.notices)
+    return replace(fitted, notices=(*notices, *fitted.notices))
 
 
 def _with_budgets(plan: Study, federation: InProcess, folder: Path) -> InProcess:
@@ -157,64 +155,34 @@ def _with_budgets(plan: Study, federation: InProcess, folder: Path) -> InProcess
     return with_budgets(plan, federation, folder)
 
 
-def read_shown(
+def read_with_progress(
     plan: Study,
     files: dict[str, Path] | Path,
     center_column: str | None,
     limits: Mapping[str | None, Policy] | None = None,
 ) -> InProcess:
     """Centers from the files, each under its policy, if these let the study run."""
-    from fedcox.engines.in_process import InProcess
-    from fedcox.study.admission import check_policies, policies_by_center
-
-    loaded = _read_files(plan, files, center_column)
-    federation = InProcess.from_loaded(loaded, policies_by_center(limits or {}, loaded))
-    check_policies(plan, federation.centers)
-    return federation
-
-
-def _read_files(
-    plan: Study, files: dict[str, Path] | Path, center_column: str | None
-) -> dict[str, LoadedCohort]:
-    """Read every file; the faults of all of them are told at once."""
-    from fedcox.data.cohort_file import read_cohort, read_table
-    from fedcox.data.encoding import cohort_from_frame, cohorts_by_center
-    from fedcox.errors import CohortError
+    from fedcox.study.center_files import read_centers
 
     with progress_bar() as progress:
         if isinstance(files, Path):
             progress.add_task(f"reading {files}", total=None)
-            table = read_table(files)
-            if center_column is None:
-                whole = cohort_from_frame(table, plan.schema, source=str(files))
-                return {"all": whole}
-            return cohorts_by_center(
-                table, plan.schema, center=center_column, source=str(files)
-            )
-        loaded, faulty = {}, []
-        for name, file in progress.track(files.items(), description="reading"):
-            try:
-                loaded[name] = read_cohort(file, plan.schema, center=name)
-            except CohortError as error:
-                faulty.append(error)
-    if len(faulty) == 1:
-        raise faulty[0]
-    if faulty:
-        told = [line for error in faulty for line in (error.subject, *error.faults)]
-        raise CohortError(f"{len(faulty)} of {len(files)} centers cannot be used.", told)
-    return loaded
+        return read_centers(
+            plan,
+            files,
+            center_column,
+            limits,
+            each=lambda every: progress.track(every, description="reading"),
+        )
 
 
 @contextmanager
 def watching(plan: Study) -> Iterator[Watcher]:
     """A progress line that moves with every step of the solver."""
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
     from fedcox.solvers.solver import Step
 
     steps = getattr(plan.solver, "steps", None)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with progress_bar(*columns) as progress:
+    with spinner() as progress:
         task = progress.add_task("agreeing on time and scale", total=steps)
         asked = 0
         of = f" of {steps}" if steps else ""
@@ -222,21 +190,18 @@ def watching(plan: Study) -> Iterator[Watcher]:
         def watch(step: Step) -> None:
             nonlocal asked
             asked += 1
-            told = f"step {asked}{of}"
+            line = f"step {asked}{of}"
             if isfinite(step.loss):  # under noise nobody asks for it
-                told += f": loss {step.loss:.6g}"
+                line += f": loss {step.loss:.6g}"
             if step.decrement is not None:
-                told += f", still to gain {step.decrement / 2:.1e}"
-            progress.update(task, advance=1, description=told)
+                line += f", still to gain {step.decrement / 2:.1e}"
+            progress.update(task, advance=1, description=line)
 
         yield watch
 
 
 def show(fitted: FittedStudy, page: Path) -> None:
     """The ratios and what to know about them, on the terminal."""
-    from rich.markup import escape
-
-    from fedcox.cli.terminal import Terminal
     from fedcox.reports.ratio_table import guarantee_panel, ratio_table, warnings_panel
 
     console = Terminal()
@@ -244,4 +209,73 @@ def show(fitted: FittedStudy, page: Path) -> None:
     for panel in (guarantee_panel(fitted), warnings_panel(fitted)):
         if panel is not None:
             console.print(panel)
-    console.print(f"The page to read: {escape(str(page))}", soft_wrap=True)
+    show_page(page)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a fit.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE.html", help="Where to write; default RUN/report.html."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="With --out: replace a file that is there.")
+    ] = False,
+) -> None:
+    """Write the report of a fit again, from its fit.json and ledger.jsonl.
+
+    Example: fedcox report run --out for-the-meeting.html
+    """
+    from fedcox.files.writing import check_file
+    from fedcox.reports.run_folder import read_run
+    from fedcox.reports.study_report import write_report
+
+    fitted = read_run(run)
+    if out is not None:
+        check_file(out, overwrite=overwrite)
+    folder = run if run.is_dir() else run.parent
+    page = out or folder / "report.html"
+    write_report(fitted, page)
+    show(fitted, page)
+
+
+def predict(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a fit, or its fit.json.")
+    ],
+    data: Annotated[
+        Path, typer.Option("--data", metavar="FILE", help="New patients: CSV or Parquet.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
+    at: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="TIME", help="Survival at this time; repeat. Default: a few round times."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
+    ] = False,
+) -> None:
+    """Predict survival of new patients: log risk, median time, survival over time.
+
+    The file needs the study's covariates and no outcome. A median that the
+    follow-up does not reach stays empty. Each survival comes with the low and
+    high end of its 95 % band.
+
+    Example: fedcox predict run --data new.csv --at 365 --at 730 --out predicted.csv
+    """
+    from fedcox.data.cohort_file import read_table
+    from fedcox.files.writing import check_file, write_atomically
+    from fedcox.reports.predictions import predictions
+    from fedcox.reports.run_folder import read_run
+
+    fitted = read_run(run)
+    check_file(out, overwrite=overwrite)
+    with progress_bar() as progress:
+        progress.add_task("predicting", total=None)
+        table = predictions(fitted, read_table(data), at)
+        write_atomically(out, table.to_csv(index=False))
+    say(f"{len(table):,} patients written to {out}.")

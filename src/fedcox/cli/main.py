@@ -1,4 +1,4 @@
-"""`fedcox --help` is the manual; every command lives in a module of its name."""
+"""`fedcox --help` is the manual; commands that belong together share a module."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from fedcox.cli.audit import audit
 from fedcox.cli.center import center
 from fedcox.cli.check import check
 from fedcox.cli.coordinator import coordinator
-from fedcox.cli.demo import demo
 from fedcox.cli.doctor import doctor
 from fedcox.cli.evaluate import evaluate
-from fedcox.cli.fit import fit
+from fedcox.cli.fit import fit, predict, report
 from fedcox.cli.plan import plan
-from fedcox.cli.predict import predict
-from fedcox.cli.report import report
 from fedcox.cli.reproduce import reproduce
-from fedcox.cli.say import say
-from fedcox.cli.simulate import simulate
+from fedcox.cli.simulate import demo, simulate
 from fedcox.cli.slides import slides
+from fedcox.cli.terminal import Terminal, say
 from fedcox.errors import InputError
 
 app = typer.Typer(
@@ -71,8 +68,6 @@ def main() -> None:
 
 def _tell(error: InputError) -> None:
     from rich.text import Text
-
-    from fedcox.cli.terminal import Terminal
 
     console = Terminal(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text.assemble(("Error: ", "bold red"), error.subject))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcox.cli.patient_files import StudyFile
-from fedcox.cli.say import say
+from fedcox.cli.terminal import Terminal, say, show_page
 
 if TYPE_CHECKING:
     from fedcox.study.study_plan import StudyPlan
@@ -16,35 +16,40 @@ if TYPE_CHECKING:
 FILES = ("plan.json", "plan.html")
 
 
+Patients = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="About how many take part in all centers. Default: as the study says.",
+    ),
+]
+Events = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="About how many of them have the event. Default: as the study says, or half.",
+    ),
+]
+Share = Annotated[
+    list[float] | None,
+    typer.Option(
+        metavar="PART",
+        help="The part of patients with the level of a category whose effect is looked "
+        "for; repeat for others. Default: 0.5.",
+    ),
+]
+
+
 def plan(
     study: StudyFile,
-    patients: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="About how many take part in all centers. Default: as the study says.",
-        ),
-    ] = None,
-    events: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="About how many of them have the event. Default: as the study says, or half.",
-        ),
-    ] = None,
+    patients: Patients = None,
+    events: Events = None,
     centers: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many centers take part.")
     ] = 5,
-    share: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="PART",
-            help="The part of patients with the level of a category whose effect is looked "
-            "for; repeat for others. Default: 0.5.",
-        ),
-    ] = None,
+    share: Share = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -72,7 +77,7 @@ def plan(
 
     fedcox plan study.toml --patients 1500 --events 700 --share 0.1 --out plan
     """
-    from fedcox.files.writing import check_folder
+    from fedcox.files.writing import check_folder, json_text
     from fedcox.study.study import Study
     from fedcox.study.study_plan import plan as make
 
@@ -90,35 +95,27 @@ def plan(
     if out is not None:
         _write(made, out)
     if json:
-        say(_json(made))
+        say(json_text(made.to_dict()))
     else:
         _show(made)
         if out is not None:
-            say(f"The page to read: {out / 'plan.html'}")
-
-
-def _json(made: StudyPlan) -> str:
-    import json
-
-    return json.dumps(made.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+            show_page(out / "plan.html")
 
 
 def _write(made: StudyPlan, folder: Path) -> None:
-    from fedcox.files.writing import whole_folder, write_atomically
+    from fedcox.files.writing import whole_folder, write_json
     from fedcox.reports.plan_page import write_plan_page
 
     with whole_folder(folder) as part:
-        write_atomically(part / "plan.json", _json(made) + "\n")
+        write_json(part / "plan.json", made.to_dict())
         write_plan_page(part / "plan.html", made)
 
 
 def _show(made: StudyPlan) -> None:
     from rich.text import Text
 
-    from fedcox.cli.terminal import Terminal
     from fedcox.reports.guarantee_words import epsilon_explained
-    from fedcox.reports.plan_table import choice_table, size_table
-    from fedcox.reports.plan_words import notes, readings
+    from fedcox.reports.plan_page import choice_table, notes, readings, size_table
 
     console = Terminal(highlight=False)
     console.print(choice_table(made))

@@ -1,4 +1,4 @@
-"""`fedcox simulate`: simulated hospitals with a known truth, ready for `fedcox fit`."""
+"""`fedcox simulate` and `demo`: simulated hospitals with a known truth, and a fit over them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.progress import progress_bar
+from fedcox.cli.terminal import Terminal, progress_bar
 from fedcox.study.simulation_choice import (
     CENSORING,
     CONCENTRATION,
@@ -23,6 +23,7 @@ from fedcox.study.simulation_choice import (
 
 if TYPE_CHECKING:
     from fedcox.data.synthetic import SimulatedTable
+    from fedcox.study.fitted import FittedStudy
     from fedcox.study.study import Study
 
 
@@ -130,8 +131,7 @@ def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:
     """The hospitals, and how to go on."""
     from rich.markup import escape
 
-    from fedcox.cli.terminal import Terminal
-    from fedcox.reports.simulation_table import simulation_table
+    from fedcox.reports.counts_figure import simulation_table
 
     console = Terminal()
     console.print(simulation_table(study, simulated))
@@ -144,15 +144,14 @@ def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:
 
 def _show_cost(out: Path, seconds: float) -> None:
     """How large, how long, and how much memory: what ten times as many would take."""
-    from fedcox.cli.terminal import Terminal
     from fedcox.reports.number_text import bytes_text, noun_text
 
     sizes = [file.stat().st_size for file in out.iterdir()]
-    told = f"{noun_text(len(sizes), 'file')}, {bytes_text(sum(sizes))}, in {seconds:.1f} s"
+    line = f"{noun_text(len(sizes), 'file')}, {bytes_text(sum(sizes))}, in {seconds:.1f} s"
     peak = _peak_memory()
     if peak is not None:
-        told += f"; {bytes_text(peak)} of memory at most"
-    Terminal().print(f"{told}.", soft_wrap=True, highlight=False)
+        line += f"; {bytes_text(peak)} of memory at most"
+    Terminal().print(f"{line}.", soft_wrap=True, highlight=False)
 
 
 def _peak_memory() -> int | None:
@@ -163,3 +162,61 @@ def _peak_memory() -> int | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Where to write.")
+    ] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other patients.")] = 1,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier demo in that folder.")
+    ] = False,
+) -> None:
+    """Simulate five hospitals, fit a study over them, print the ratios, write the report.
+
+    The patients are simulated, so the true hazard ratios are known; they
+    stand below the estimates.
+
+    Example: fedcox demo --out demo
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
+    from fedcox.cli.fit import fit_with_progress
+    from fedcox.data.synthetic import simulate_hospitals
+    from fedcox.reports.run_folder import check_run_folder, write_run
+    from fedcox.study.simulation import check_folder as check_simulation
+    from fedcox.study.simulation import clinical_study, write_simulation
+
+    data, run = out / "hospitals", out / "run"
+    check_simulation(data, overwrite=overwrite)
+    check_run_folder(run, overwrite=overwrite)
+    simulated = simulate_hospitals(1500, 5, rng=np.random.default_rng(seed))
+    write_simulation(data, clinical_study(), simulated, overwrite=overwrite)
+    files = {path.stem: path for path in sorted(data.glob("hospital_*.csv"))}
+    study = clinical_study()
+    fitted = replace(
+        fit_with_progress(study, files, None), command=f"fedcox demo --seed {seed}"
+    )
+    write_run(fitted, run, overwrite=overwrite)
+    _show_demo(simulated, fitted, run / "report.html")
+
+
+def _show_demo(simulated: SimulatedTable, fitted: FittedStudy, page: Path) -> None:
+    """What was simulated, what was found, and the truth below it."""
+    import numpy as np
+
+    from fedcox.cli.fit import show
+
+    Terminal().print(
+        f"Five simulated hospitals, {len(simulated.frame):,} simulated patients, one process. "
+        "Every sum that the fit asked for is listed in ledger.jsonl.\n",
+        soft_wrap=True,
+    )
+    show(fitted, page)
+    truth = ", ".join(
+        f"{name} {np.exp(value):.3g}" for name, value in simulated.log_hazard_ratios.items()
+    )
+    Terminal().print(f"The simulation's true hazard ratios: {truth}.", soft_wrap=True)

@@ -204,11 +204,11 @@ def _parsed(file: Path, text: bytes, delimiter: str, columns: int) -> Any:
     if table is None or table.num_rows < 2 or table.column(0)[-1].as_py() != _END:
         raise CohortError(_not_a_table(file), [_OPEN_QUOTE])
     if uneven:
-        found = counted(len(uneven), "row has", "rows have")
+        rows = counted(len(uneven), "row has", "rows have")
         raise CohortError(
             _not_a_table(file),
             [
-                f"{found} more or fewer cells than the header, which has {columns} "
+                f"{rows} more or fewer cells than the header, which has {columns} "
                 f"({places(uneven, noun='row')}, where the header is row 1 and blank lines do "
                 "not count). Put cells that contain the delimiter in quotation marks."
             ],

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from fedcox.data.spelling import canonical, has_thousands, is_date, is_missing, is_number
+from fedcox.data.wording import canonical, has_thousands, is_date, is_missing, is_number
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 
 MISSING = -1
@@ -47,9 +47,9 @@ class Distinct:
     codes: IntArray  # MISSING where the cell is empty
     texts: tuple[str, ...]
 
-    def rows_where(self, told: Callable[[str], bool], *, gaps: bool) -> BoolArray:
+    def rows_where(self, matches: Callable[[str], bool], *, gaps: bool) -> BoolArray:
         """The patients whose value is told by its text; `gaps` for those without a value."""
-        by_code = np.array([*map(told, self.texts), gaps], dtype=np.bool_)
+        by_code = np.array([*map(matches, self.texts), gaps], dtype=np.bool_)
         return by_code[self.codes]  # MISSING is the last
 
 

@@ -18,8 +18,7 @@ from fedcox.data.columns import MISSING, UNKNOWN, distinct_values, read_levels
 from fedcox.data.faults import TableFaults
 from fedcox.data.outcome import read_event, read_time
 from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
-from fedcox.data.spelling import canonical, is_missing, is_number
-from fedcox.data.wording import counted, listed, quoted
+from fedcox.data.wording import canonical, counted, is_missing, is_number, listed, quoted
 from fedcox.errors import CohortError, MissingCenterWarning
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcox.data.spelling import Value
+from fedcox.data.wording import Value
 
 MissingRule = Literal["refuse", "drop", "mean"]
 ZeroTimeRule = Literal["refuse", "drop", "first_interval"]

@@ -1,4 +1,8 @@
-"""Has the hospital's data manager approved this study? Files that two processes share.
+"""Has the hospital's data manager approved this study? One code, and files of two processes.
+
+The code stands for the study file, who takes part, and the keys by which they know each other.
+Hospitals can compare it over the telephone: where two see the same code they were shown the
+same study and the same keys.
 
 The job's process writes down what a study would ask; the data manager's answer is a file beside
 it. A study that was approved stays so until the data manager declines it, or deletes that file.
@@ -6,14 +10,42 @@ it. A study that was approved stays so until the data manager declines it, or de
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
 from fedcox.errors import DeploymentError, InputError
 from fedcox.files.writing import write_atomically
+from fedcox.study.study import Study
+
+_CODE = re.compile(r"[0-9a-f]{4}(-[0-9a-f]{4}){7}")
+
+
+def study_code(study: Study, centers: Sequence[str], identities: Mapping[str, str]) -> str:
+    """128 bits in eight groups of four digits."""
+    content = json.dumps([study.to_toml(), sorted(centers), sorted(identities.items())])
+    digits = hashlib.sha256(b"fedcox study code\n" + content.encode()).hexdigest()[:32]
+    return "-".join(digits[start : start + 4] for start in range(0, 32, 4))
+
+
+def schema_digest(study: Study) -> bytes:
+    """How this version of fedcox reads the study's columns: names, order, ranges, levels."""
+    return hashlib.sha256(repr(study.schema).encode()).digest()
+
+
+def read_code(text: str) -> str:
+    """A code as somebody typed it."""
+    code = text.strip().lower()
+    if not _CODE.fullmatch(code):
+        raise InputError(
+            f"{text!r} is not the code of a study.",
+            ["It has eight groups of four digits, 0 to 9 and a to f, joined by dashes."],
+        )
+    return code
 
 
 @dataclass(frozen=True)
@@ -42,8 +74,10 @@ class Approvals:
 
     def waiting(self) -> list[Request]:
         """What nobody has decided about, oldest first."""
-        found = [request for request in self._requests() if self.decision(request.code) is None]
-        return sorted(found, key=lambda request: request.received)
+        undecided = [
+            request for request in self._requests() if self.decision(request.code) is None
+        ]
+        return sorted(undecided, key=lambda request: request.received)
 
     def decision(self, code: str) -> bool | None:
         """Approved, declined, or nobody has said."""
@@ -74,8 +108,8 @@ class Approvals:
     def _requests(self) -> Iterator[Request]:
         for file in sorted(self._pending.glob("*.json")):
             try:
-                told = json.loads(file.read_text(encoding="utf-8"))
-                yield Request(**{**told, "centers": tuple(told["centers"])})
+                content = json.loads(file.read_text(encoding="utf-8"))
+                yield Request(**{**content, "centers": tuple(content["centers"])})
             except (ValueError, TypeError, KeyError) as error:
                 raise InputError(
                     f"{file} cannot be read.", ["Delete it; the study is shown again."]

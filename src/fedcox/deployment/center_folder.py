@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedcox.deployment.authority import Credentials
-from fedcox.deployment.certificates import date_faults, days_left, same_authority
-from fedcox.deployment.kit import Kit
-from fedcox.deployment.participants import Participants
+from fedcox.deployment.certificates import Credentials, date_faults, days_left, same_authority
+from fedcox.deployment.engine_files import ROOT, write_center_rules, write_center_startup
+from fedcox.deployment.kit import Kit, Participants
 from fedcox.deployment.private_files import new_private_folder, read_json, write_private_json
-from fedcox.deployment.site_rules import write_center_rules
-from fedcox.deployment.startup_files import ROOT, write_center_startup
 from fedcox.errors import DeploymentError
 from fedcox.files.writing import owners_folder
+
+if TYPE_CHECKING:
+    from fedcox.federation.policy import Policy
 
 _VERSION = 1
 _MISSING = "Make the folder with `fedcox center join NAME.kit`, or name it with --folder."
@@ -37,9 +37,9 @@ class CenterFolder:
     def read(cls, folder: str | Path) -> CenterFolder:
         """The folder that `fedcox center join` made."""
         path = Path(folder).resolve()
-        told = read_json(path / "center.json", _MISSING)
+        content = read_json(path / "center.json", _MISSING)
         try:
-            return cls(path, **_fields(told))
+            return cls(path, **_fields(content))
         except (KeyError, TypeError, ValueError) as error:
             raise DeploymentError(
                 f"{path / 'center.json'} is damaged or of another version of fedcox."
@@ -116,6 +116,45 @@ class CenterFolder:
         write_center_rules(self.flare)
 
 
+#: In place of a policy: nothing is refused, as for patients that are no secret.
+NO_LIMITS = "none"
+
+
+@dataclass(frozen=True)
+class CenterSettings:
+    """What `fedcox center start` was given: the patients' file and the hospital's policy.
+
+    `budget` is the account of another folder of the hospital, which this one shares.
+    """
+
+    data: str
+    policy: str
+    budget: str | None = None
+
+    def write(self, file: Path) -> None:
+        write_private_json(file, asdict(self))
+
+    @classmethod
+    def read(cls, file: Path) -> CenterSettings:
+        content = read_json(file, "Start the center with `fedcox center start`.")
+        try:
+            return cls(str(content["data"]), str(content["policy"]), content.get("budget"))
+        except KeyError as error:
+            raise DeploymentError(
+                f"{file} is damaged.", ["Start the center again with `fedcox center start`."]
+            ) from error
+
+    def account(self, folder: CenterFolder) -> Path:
+        """The file of what studies spent."""
+        return folder.budget if self.budget is None else Path(self.budget)
+
+    def read_policy(self) -> Policy | None:
+        """The policy, if there are limits."""
+        from fedcox.study.admission import read_policy
+
+        return None if self.policy == NO_LIMITS else read_policy(self.policy)
+
+
 def check_new(folder: Path) -> None:
     """Refuse a folder that exists, before anybody types a password."""
     if os.path.lexists(folder):
@@ -174,7 +213,7 @@ def _use(kit: Kit, folder: Path) -> None:
         center=kit.center,
         host=kit.host,
         port=kit.port,
-        own=Credentials(kit.root.encode(), kit.certificate.encode(), kit.key.encode()),
+        credentials=Credentials(kit.root.encode(), kit.certificate.encode(), kit.key.encode()),
     )
     write_center_rules(flare)
     write_private_json(
@@ -190,14 +229,14 @@ def _use(kit: Kit, folder: Path) -> None:
     )
 
 
-def _fields(told: dict[str, Any]) -> dict[str, Any]:
-    if told["version"] != _VERSION:
+def _fields(content: dict[str, Any]) -> dict[str, Any]:
+    if content["version"] != _VERSION:
         raise ValueError
-    of = Participants(told["project"], told["host"], told["port"], (told["name"],))
+    of = Participants(content["project"], content["host"], content["port"], (content["name"],))
     return {
-        "name": told["name"],
+        "name": content["name"],
         "project": of.project,
         "host": of.host,
         "port": of.port,
-        "expires": date.fromisoformat(told["expires"]),
+        "expires": date.fromisoformat(content["expires"]),
     }

@@ -1,4 +1,4 @@
-"""What FLARE runs at a center: every message goes to the site, and only the server may send."""
+"""What FLARE runs at a center: every message goes to its end, and only the server may send."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from nvflare.collab import collab
 
 import fedcox.data.cohort_file  # noqa: F401  # takes a second: now, not in the first round
-from fedcox.deployment.before_rounds import make_ready
 from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.hospital_desk import HospitalDesk
+from fedcox.deployment.study_admission import StudyAdmission
+from fedcox.engines.nvflare.center_end import CenterEnd
 from fedcox.engines.nvflare.messages import Refusal, refusal
-from fedcox.engines.nvflare.site import Site
+from fedcox.engines.nvflare.transport import make_ready
 
 with suppress(ImportError):  # an extra, for studies under noise: now, too
     import_module("dp_accounting")
@@ -26,7 +26,7 @@ class CenterJob:
     """One object per job; the patients are read once and stay in memory until it ends."""
 
     def __init__(self) -> None:
-        self._site: Site | None = None
+        self._end: CenterEnd | None = None
         self._lock = Lock()
 
     @collab.publish  # type: ignore[untyped-decorator]
@@ -36,16 +36,16 @@ class CenterJob:
         if context is None or context.caller != context.server.name:
             return refusal(None, Refusal("order"))
         try:
-            site = self._opened(Path(context.workspace.get_root_dir()).parent)
+            end = self._opened(Path(context.workspace.get_root_dir()).parent)
         except Exception:  # whatever it is, no text of it may leave
             logging.getLogger(__name__).exception("This center cannot answer.")
             return refusal(None, Refusal("fault"))
-        return site.handle(message)
+        return end.handle(message)
 
-    def _opened(self, home: Path) -> Site:
+    def _opened(self, home: Path) -> CenterEnd:
         with self._lock:  # the engine brings messages in many threads
-            if self._site is None:
+            if self._end is None:
                 folder = CenterFolder.read(home)
-                self._site = Site(folder.name, HospitalDesk(folder))
+                self._end = CenterEnd(folder.name, StudyAdmission(folder))
                 make_ready()
-            return self._site
+            return self._end

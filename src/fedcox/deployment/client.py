@@ -1,29 +1,112 @@
-"""A center's connection to the coordinator: one process that waits for studies."""
+"""A center's connection to the coordinator: one process that waits for studies.
+
+Before it starts, certificate, file and policy are looked at, and all faults told at once.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from pathlib import Path
 
 from fedcox.deployment import processes
-from fedcox.deployment.authority import ORGANISATION
-from fedcox.deployment.connection import Credentials, why_not_reached
-from fedcox.deployment.flare import flare_module
-from fedcox.errors import DeploymentError
+from fedcox.deployment.approval import Approvals, never_shown, read_code
+from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings
+from fedcox.deployment.certificates import ORGANISATION
+from fedcox.deployment.connection import CredentialFiles, why_not_reached
+from fedcox.deployment.extras import flare_module
+from fedcox.errors import DeploymentError, InputError
+from fedcox.study.admission import read_policy
 
-if TYPE_CHECKING:
-    from fedcox.deployment.center_folder import CenterFolder
-    from fedcox.deployment.hospital_desk import CenterSettings
-
-_MODULE = "fedcox.deployment.guarded_client"
+#: Days before a certificate ends, from which on it is time for a new one.
+_SOON = 30
+_MODULE = "fedcox.deployment.guard"
 _JOB = "fedcox.deployment.guarded_job"
 #: Seconds between looks at whether the server is still there, and until it is given up.
 _LOOK = 30.0
 _FORGOTTEN = 900.0
 #: Seconds between two signs of life; `jobs` reads from them who is connected.
 SIGN_OF_LIFE = 4
+
+
+def validity(home: CenterFolder) -> str:
+    """How long the certificate lasts, and what to do where that is not long."""
+    days = home.days_left(datetime.now(UTC))
+    words = f"Its certificate is valid until {home.expires}."
+    if days > _SOON:
+        return words
+    return f"{words} That is in {days} days: ask the coordinator for a new kit."
+
+
+def prepare(
+    home: CenterFolder,
+    data: Path,
+    policy: str,
+    approved: Sequence[str] = (),
+    *,
+    unseen: bool = False,
+    budget: Path | None = None,
+) -> CenterSettings:
+    """Check what the center is started with, and give what the processes of its jobs need.
+
+    A `budget` that was named once is kept: to forget it would begin the account anew.
+    """
+    check_alone(home)
+    home.check_certificate(datetime.now(UTC))
+    faults, approvals = [], Approvals(home.pending, home.approved)
+    if not data.is_file():
+        faults.append(f"--data {data}: there is no such file.")
+    if budget is not None and not budget.parent.is_dir():
+        faults.append(f"--budget {budget}: there is no folder {budget.parent}.")
+    if policy != NO_LIMITS:
+        try:
+            read_policy(policy)
+        except InputError as error:
+            faults += [f"--policy: {error.subject}", *error.faults]
+    codes, wrong = _codes(approvals, approved, unseen=unseen)
+    faults += wrong
+    if faults:
+        raise DeploymentError("The center cannot be started like this.", faults)
+    # Jobs run in other folders than this command.
+    file = policy if policy in (NO_LIMITS, "default") else str(Path(policy).resolve())
+    for code in codes:
+        if approvals.find(code) is None:
+            approve_unseen(home, code)
+        else:
+            approvals.decide(code, approve=True)
+    shared = CenterSettings.read(home.settings).budget if home.settings.exists() else None
+    shared = shared if budget is None else str(budget.resolve())
+    return CenterSettings(str(data.resolve()), file, shared)
+
+
+def _codes(
+    approvals: Approvals, approved: Sequence[str], *, unseen: bool
+) -> tuple[list[str], list[str]]:
+    """The codes to approve, and what is wrong with the others."""
+    codes, faults = [], []
+    for text in approved:
+        try:
+            code = read_code(text)
+            if not unseen and approvals.find(code) is None:
+                raise never_shown(code)
+            codes.append(code)
+        except InputError as error:
+            faults.append(f"--approve: {error.subject} {' '.join(error.faults)}")
+    return codes, faults
+
+
+def approve_unseen(home: CenterFolder, code: str) -> str:
+    """Approve a study that was not shown here, and say so in the center's log; the words."""
+    Approvals(home.pending, home.approved).decide(code, approve=True, unseen=True)
+    words = (
+        f"The code {code} is approved, and no study of this code was shown here: nobody here "
+        "has read what it asks."
+    )
+    home.note(words)
+    return words
 
 
 def run(
@@ -74,7 +157,7 @@ def why_not_connected(folder: CenterFolder) -> str | None:
 
     A certificate that does not fit is a DeploymentError.
     """
-    credentials = Credentials.of(folder.flare / "startup")
+    credentials = CredentialFiles.of(folder.flare / "startup")
     return why_not_reached(folder.host, folder.port, credentials)
 
 

@@ -21,7 +21,7 @@ _CUT = (ssl.SSLEOFError, ssl.SSLSyscallError, ConnectionResetError, BrokenPipeEr
 
 
 @dataclass(frozen=True)
-class Credentials:
+class CredentialFiles:
     """A certificate, its key, and the authority that both sides trust: files in one folder."""
 
     certificate: Path
@@ -29,12 +29,12 @@ class Credentials:
     authority: Path
 
     @classmethod
-    def of(cls, startup: Path) -> Credentials:
+    def of(cls, startup: Path) -> CredentialFiles:
         """Those of a center or an administrator, as they stand in a start-up folder."""
         return cls(startup / "client.crt", startup / "client.key", startup / "rootCA.pem")
 
 
-def why_not_reached(host: str, port: int, credentials: Credentials) -> str | None:
+def why_not_reached(host: str, port: int, credentials: CredentialFiles) -> str | None:
     """None where the server answers and takes our certificate; else why nobody answers.
 
     Certificates that do not fit are a DeploymentError: waiting does not mend them.
@@ -79,7 +79,7 @@ def _answers(line: ssl.SSLSocket) -> bool:
         return False
 
 
-def _context(credentials: Credentials) -> ssl.SSLContext:
+def _context(credentials: CredentialFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # The server's name is checked by the engine, which knows it from the kit; here only whether
     # it is one of our authority.

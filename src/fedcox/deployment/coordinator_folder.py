@@ -8,14 +8,15 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from fedcox.deployment.authority import Authority
-from fedcox.deployment.certificates import date_faults, days_left
-from fedcox.deployment.kit import Kit
-from fedcox.deployment.participants import Participants, days_faults
+from fedcox.deployment.certificates import Authority, date_faults, days_left
+from fedcox.deployment.engine_files import (
+    write_admin_rules,
+    write_admin_startup,
+    write_server_rules,
+    write_server_startup,
+)
+from fedcox.deployment.kit import Kit, Participants, days_faults, new_password
 from fedcox.deployment.private_files import new_private_folder, read_json, write_private_json
-from fedcox.deployment.sealing import new_password
-from fedcox.deployment.site_rules import write_admin_rules, write_server_rules
-from fedcox.deployment.startup_files import write_admin_startup, write_server_startup
 from fedcox.errors import DeploymentError
 from fedcox.files.writing import owners_folder, write_atomically
 
@@ -39,9 +40,9 @@ class CoordinatorFolder:
     def read(cls, folder: str | Path) -> CoordinatorFolder:
         """The folder that `fedcox coordinator init` made."""
         path = Path(folder).resolve()
-        told = read_json(path / "coordinator.json", _MISSING)
+        content = read_json(path / "coordinator.json", _MISSING)
         try:
-            return cls(path, **_fields(told))
+            return cls(path, **_fields(content))
         except (KeyError, TypeError, ValueError) as error:
             raise DeploymentError(
                 f"{path / 'coordinator.json'} is damaged or of another version of fedcox."
@@ -186,8 +187,8 @@ def _certify(
         "port": folder.port,
     }
     server = authority.for_server(folder.host, now=now)
-    write_server_startup(folder.server, **place, own=server)
-    write_admin_startup(folder.admin, **place, own=authority.for_coordinator(now=now))
+    write_server_startup(folder.server, **place, credentials=server)
+    write_admin_startup(folder.admin, **place, credentials=authority.for_coordinator(now=now))
     passwords = _write_kits(folder, authority, folder.centers, now=now)
     _write_summary(folder)
     return passwords
@@ -219,15 +220,17 @@ def _write_summary(folder: CoordinatorFolder) -> None:
     )
 
 
-def _fields(told: dict[str, Any]) -> dict[str, Any]:
-    if told["version"] != _VERSION:
+def _fields(content: dict[str, Any]) -> dict[str, Any]:
+    if content["version"] != _VERSION:
         raise ValueError
-    of = Participants(told["project"], told["host"], told["port"], tuple(told["centers"]))
+    of = Participants(
+        content["project"], content["host"], content["port"], tuple(content["centers"])
+    )
     return {
         "project": of.project,
         "host": of.host,
         "port": of.port,
         "centers": of.centers,
-        "made": date.fromisoformat(told["made"]),
-        "expires": date.fromisoformat(told["expires"]),
+        "made": date.fromisoformat(content["made"]),
+        "expires": date.fromisoformat(content["expires"]),
     }

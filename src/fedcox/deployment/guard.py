@@ -6,15 +6,19 @@ of the requests prints any file of the machine. Here the requests that no study 
 out before the client connects, and rights are given by what is asked, never by who is said to
 ask. A job's number is the name of a folder beside the hospital's rules and its key, which the
 engine clears for the job: only what is a number is taken for one.
+
+`python -m fedcox.deployment.guard …` is the engine's client, guarded. It takes the arguments of
+`nvflare.private.fed.app.client.client_train`.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from fedcox.deployment.flare import flare_module
+from fedcox.deployment.extras import flare_module
 from fedcox.deployment.processes import is_job_number
 
 # To begin, watch and end a job.
@@ -113,3 +117,17 @@ def _authorizer(authz: Any) -> Any:
             return (True, "") if allowed else (False, "not allowed at this center")
 
     return ByRequest("fedcox")
+
+
+def main() -> None:
+    """Guard this process, then be the engine's client until it ends."""
+    guard_client()
+    engine = flare_module("nvflare.private.fed.app.client.client_train")
+    monitor = flare_module("nvflare.fuel.f3.mpm").MainProcessMonitor
+    engine.version_check()
+    args = engine.parse_arguments()
+    sys.exit(monitor.run(main_func=engine.main, run_dir=args.workspace, args=args))
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedcox.deployment.flare import flare_module
+from fedcox.deployment.extras import flare_module
 from fedcox.deployment.guard import guard_job
 
 #: Where the engine's client looks for how a job's process ended.

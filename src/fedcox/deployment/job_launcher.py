@@ -1,7 +1,8 @@
-"""How the engine starts the process of a study, here and at a hospital.
+"""Which job may run here, and how the engine starts its process.
 
-The engine joins the words of a command without quotes, so that a folder with a space in its
-name could not be used; and at a hospital the process is guarded.
+Only a job that is nothing but settings may run. The engine joins the words of a command without
+quotes, so that a folder with a space in its name could not be used; and at a hospital the
+process is guarded.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nvflare.apis.app_validation import AppValidator
 from nvflare.apis.fl_constant import FLContextKey, JobConstants
 from nvflare.apis.job_launcher_spec import JobProcessArgs
 from nvflare.app_common.job_launcher.client_process_launcher import ClientProcessJobLauncher
@@ -20,7 +22,37 @@ from nvflare.utils.job_launcher_utils import get_client_job_args, get_server_job
 
 from fedcox.deployment.guarded_job import OUTCOME
 
+# What `fedcox coordinator run` submits; the engine adds its signatures to each folder.
+_SIGNATURES = frozenset({".__nvfl_sig.json", ".__nvfl_submitter.crt"})
+_SETTINGS = frozenset({"config_fed_server.json", "config_fed_client.json"})
+_LARGEST = 1 << 16
 _GUARDED = ["-m", "fedcox.deployment.guarded_job"]
+
+
+class OnlySettings(AppValidator):  # type: ignore[misc]  # the engine's classes have no types
+    """Refuses a job that brings anything but its two files of settings.
+
+    The engine asks for it by name in `local/resources.json`, before a job is used. Code in a
+    job is then refused whoever submits it, and whatever role he is said to have.
+    """
+
+    def validate(self, app_folder: str) -> tuple[str, dict[str, bool]]:
+        """The engine's question: an error in words, or none."""
+        root = Path(app_folder)
+        if all(_expected(path, path.relative_to(root)) for path in root.rglob("*")):
+            return "", {}
+        return "the job brings more than settings; it is refused", {}
+
+
+def _expected(path: Path, within: Path) -> bool:
+    if path.is_symlink():
+        return False
+    if path.is_dir():
+        return within == Path("config")
+    folder, name = within.parent, within.name
+    settings = folder == Path("config") and name in _SETTINGS
+    signature = folder in (Path(), Path("config")) and name in _SIGNATURES
+    return (settings or signature) and path.is_file() and path.stat().st_size <= _LARGEST
 
 
 class GuardedJobLauncher(ClientProcessJobLauncher):  # type: ignore[misc]  # has no types

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedcox.deployment import server
-from fedcox.deployment.authority import COORDINATOR_USER
+from fedcox.deployment.certificates import COORDINATOR_USER
 from fedcox.deployment.client import SIGN_OF_LIFE
-from fedcox.deployment.flare import flare_module
+from fedcox.deployment.extras import flare_module
 from fedcox.errors import CentersMissingError, DeploymentError
 
 if TYPE_CHECKING:
@@ -48,38 +48,8 @@ class JobState:
     reason: str = ""
 
 
-def connected(folder: CoordinatorFolder) -> list[str]:
-    """The centers that gave a sign of life in the last seconds."""
-    with session(folder) as open_:
-        return open_.connected()
-
-
-def submit(folder: CoordinatorFolder, run: str, needed: int) -> str:
-    """Start a job for a run over the centers that are connected; its number."""
-    with session(folder) as open_:
-        return open_.submit(run, needed)
-
-
-def abort(folder: CoordinatorFolder, job: str) -> None:
-    """End a job; nothing happens where it has ended."""
-    with session(folder) as open_:
-        open_.abort(job)
-
-
-def abort_all(folder: CoordinatorFolder) -> None:
-    """End every job that waits or runs."""
-    with session(folder) as open_:
-        open_.abort_all()
-
-
-def state(folder: CoordinatorFolder, job: str) -> JobState:
-    """How a job stands."""
-    with session(folder) as open_:
-        return open_.state(job)
-
-
 @contextmanager
-def session(folder: CoordinatorFolder) -> Iterator[Session]:
+def session(folder: CoordinatorFolder) -> Iterator[ServerSession]:
     """One line to the server for several questions; opening it takes about a second."""
     if server.running(folder) is None:
         raise DeploymentError(
@@ -87,24 +57,24 @@ def session(folder: CoordinatorFolder) -> Iterator[Session]:
             ["Start it: fedcox coordinator start"],
         )
     with _quiet():
-        line = _opened(folder)
+        api = _opened(folder)
     try:
-        yield Session(folder, line)
+        yield ServerSession(folder, api)
     finally:
         with _quiet(), contextlib.suppress(Exception):
-            line.close()
+            api.close()
 
 
-class Session:
+class ServerSession:
     """An open line to the coordinator's own server."""
 
-    def __init__(self, folder: CoordinatorFolder, line: Any) -> None:
-        self._folder, self._line = folder, line
+    def __init__(self, folder: CoordinatorFolder, api: Any) -> None:
+        self._folder, self._api = folder, api
 
     def connected(self) -> list[str]:
         """The centers that gave a sign of life in the last seconds."""
         with _asked():
-            heard = self._line.get_connected_client_list()
+            heard = self._api.get_connected_client_list()
         now = time.time()
         return sorted(
             each.name for each in heard if now - float(each.last_connect_time) < _SILENT
@@ -127,7 +97,7 @@ class Session:
         shutil.rmtree(place, ignore_errors=True)
         write_job(place, job_files(run, present, needed))
         with _asked():
-            job: str = self._line.submit_job(str(place.resolve()))
+            job: str = self._api.submit_job(str(place.resolve()))
         shutil.rmtree(place, ignore_errors=True)
         return job
 
@@ -135,26 +105,26 @@ class Session:
         """End a job; nothing happens where it has ended."""
         if self.state(job).name in ("submitted", "running"):
             with _asked():
-                self._line.abort_job(job)
+                self._api.abort_job(job)
 
     def abort_all(self) -> None:
         """End every job that waits or runs."""
         with _asked():
-            known = self._line.list_jobs()
+            known = self._api.list_jobs()
         for each in known:
             if _STATES.get(each.get("status", ""), "failed") in ("submitted", "running"):
                 with _asked():
-                    self._line.abort_job(each["job_id"])
+                    self._api.abort_job(each["job_id"])
 
     def state(self, job: str) -> JobState:
         """How a job stands; a server that was started anew knows nothing of earlier ones."""
         unknown = flare_module("nvflare.fuel.flare_api.api_spec").JobNotFound
         with _asked():
             try:
-                told = self._line.get_job_meta(job)
+                meta = self._api.get_job_meta(job)
             except unknown:
-                told = {"status": "FINISHED:ABANDONED"}
-        return read_state(told)
+                meta = {"status": "FINISHED:ABANDONED"}
+        return read_state(meta)
 
 
 def job_files(run: str, centers: Sequence[str], needed: int) -> dict[str, Mapping[str, Any]]:
@@ -173,7 +143,7 @@ def job_files(run: str, centers: Sequence[str], needed: int) -> dict[str, Mappin
             "workflows": [
                 {
                     "id": "controller",
-                    "path": "fedcox.deployment.study_controller.StudyController",
+                    "path": "fedcox.deployment.study_job.StudyController",
                     "args": {"server_obj_id": "study", "sync_task_timeout": _START},
                 }
             ],
@@ -230,22 +200,22 @@ _REASONS = {
 }
 
 
-def read_state(told: Mapping[str, Any]) -> JobState:
+def read_state(meta: Mapping[str, Any]) -> JobState:
     """A job's state from what the engine keeps about it."""
-    status = str(told.get("status", ""))
+    status = str(meta.get("status", ""))
     name = _STATES.get(status, "failed")
     if name == "submitted":
-        tries = told.get("schedule_history") or []
+        tries = meta.get("schedule_history") or []
         return JobState(name, str(tries[-1]).partition(": ")[2] if tries else "")
     if name == "failed":
-        reasons = [_REASONS.get(status, f"the engine says {status}"), *_refusals(told)]
+        reasons = [_REASONS.get(status, f"the engine says {status}"), *_refusals(meta)]
         return JobState(name, "; ".join(reasons))
     return JobState(name)
 
 
-def _refusals(told: Mapping[str, Any]) -> list[str]:
+def _refusals(meta: Mapping[str, Any]) -> list[str]:
     """What centers said when the job was brought to them."""
-    detail = told.get("job_deploy_detail") or []
+    detail = meta.get("job_deploy_detail") or []
     return [str(line) for line in detail if not str(line).endswith(": OK")]
 
 

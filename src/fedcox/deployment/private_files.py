@@ -1,20 +1,19 @@
-"""Files and folders that only their owner can read."""
+"""Files and folders that only their owner can read, and that one process at a time works on."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedcox.errors import DeploymentError
+from fedcox.files.locks import locked
 from fedcox.files.writing import whole_folder, write_atomically
 
 _LARGEST = 1 << 20
-_PART = re.compile(r"\.(.+)\.[0-9]+\.part")  # as `whole_file` names it
 
 
 @contextmanager
@@ -26,12 +25,13 @@ def new_private_folder(folder: Path) -> Iterator[Path]:
         yield part
 
 
-def remove_parts(folder: Path, names: Collection[str]) -> None:
-    """Remove what `whole_file`, cut off, left of files of these names; nothing else."""
-    for path in folder.iterdir():
-        of = _PART.fullmatch(path.name)
-        if of and of[1] in names and path.is_file() and not path.is_symlink():
-            path.unlink()
+@contextmanager
+def lock(path: Path, refusal: DeploymentError, *, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a file or folder; refused where another process has it for so long."""
+    with locked(path, patience=patience) as ours:
+        if not ours:
+            raise refusal
+        yield
 
 
 def write_private_json(file: Path, content: Mapping[str, Any]) -> None:

@@ -3,6 +3,11 @@
 The engine's processes start others, one per job, in sessions of their own. All are found by
 the workspace that stands in their command lines, so that none is left behind and nobody
 else's is touched.
+
+`python -m fedcox.deployment.processes MODULE ARGUMENT…` runs MODULE as `python -m MODULE`
+would, and ends it, and what it started, as soon as the pipe at its standard input is closed.
+The system closes it when the starter ends, however that ends: a hospital that stops
+`fedcox center start` by force has no process left that answers questions.
 """
 
 from __future__ import annotations
@@ -10,10 +15,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,14 +30,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fedcox.deployment.flare import flare_module
-from fedcox.deployment.private_files import write_private_json
+from fedcox.deployment.extras import flare_module
+from fedcox.deployment.private_files import lock, write_private_json
 from fedcox.errors import DeploymentError
 from fedcox.files.writing import owners_folder
 
 _MODULES = (
     "nvflare.private.fed.app.",
-    "fedcox.deployment.guarded_client",
+    "fedcox.deployment.guard",
     "fedcox.deployment.guarded_job",
 )
 _TEMPORARY = "temporary"
@@ -63,7 +70,7 @@ def start(
     `tied`: it ends as soon as this process does. Otherwise it runs on by itself.
     """
     _tidy(workspace)
-    words = ["fedcox.deployment.tether", *arguments] if tied else list(arguments)
+    words = ["fedcox.deployment.processes", *arguments] if tied else list(arguments)
     with _log(log) as output:
         return subprocess.Popen(
             [sys.executable, "-m", *words],
@@ -79,29 +86,29 @@ def start(
 
 def belonging(workspace: Path) -> list[Any]:
     """The engine's processes of one workspace, the job processes included."""
-    processes = flare_module("psutil")
+    psutil = flare_module("psutil")
     place = str(workspace.resolve())
-    found = []
-    for process in processes.process_iter(["cmdline", "uids"]):
+    ours = []
+    for process in psutil.process_iter(["cmdline", "uids"]):
         words = process.info["cmdline"] or []
         owner = process.info["uids"]
         if owner is not None and owner.real == os.getuid() and _is_of(words, place):
-            found.append(process)
-    return found
+            ours.append(process)
+    return ours
 
 
 def end(workspace: Path) -> None:
     """End every process of a workspace, by force where asking does not help."""
     deadline = time.monotonic() + _PATIENCE
     asked: set[int] = set()
-    while found := belonging(workspace):
+    while left := belonging(workspace):
         by_force = time.monotonic() > deadline
         if time.monotonic() > deadline + _PATIENCE:
             raise DeploymentError(
                 "Some processes cannot be ended.",
-                [f"Process {process.pid}: end it by hand." for process in found],
+                [f"Process {process.pid}: end it by hand." for process in left],
             )
-        for process in found:
+        for process in left:
             if by_force or process.pid not in asked:
                 _signal(process.pid, signal.SIGKILL if by_force else signal.SIGTERM)
                 asked.add(process.pid)
@@ -116,31 +123,26 @@ def record(path: Path, pid: int) -> None:
 
 def recorded(path: Path) -> Running | None:
     """The process that was written down, if it still runs; a number used again is not it."""
-    processes = flare_module("psutil")
+    psutil = flare_module("psutil")
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
         running = Running(int(known["pid"]), float(known["started"]))
-        process = processes.Process(running.pid)
-        if process.status() == processes.STATUS_ZOMBIE:
+        process = psutil.Process(running.pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
             return None
         return running if process.create_time() == running.started else None
-    except (OSError, ValueError, KeyError, TypeError, processes.Error):
+    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Only one command at a time may start something in a folder."""
-    import fcntl
-
-    with (folder / ".starting").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise DeploymentError(
-                f"Something is being started in {folder} at this moment.",
-                ["Wait until that command has ended, and try again."],
-            ) from error
+    refusal = DeploymentError(
+        f"Something is being started in {folder} at this moment.",
+        ["Wait until that command has ended, and try again."],
+    )
+    with lock(folder / ".starting", refusal):
         yield
 
 
@@ -211,3 +213,31 @@ def _log(path: Path) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+def _end_with_the_starter() -> None:
+    while os.read(0, 1):
+        pass
+    _end_children()
+    os._exit(1)
+
+
+def _end_children() -> None:
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
+
+
+def main() -> None:
+    """Run the module named first, tied to whoever holds the other end of the input."""
+    threading.Thread(target=_end_with_the_starter, daemon=True).start()
+    sys.argv = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fedcox.deployment import processes
-from fedcox.deployment.authority import ORGANISATION
-from fedcox.deployment.connection import Credentials, why_not_reached
-from fedcox.deployment.participants import is_loopback
-from fedcox.deployment.run_folder import RunFolder
+from fedcox.deployment.certificates import ORGANISATION
+from fedcox.deployment.connection import CredentialFiles, why_not_reached
+from fedcox.deployment.kit import is_loopback
+from fedcox.deployment.runs import RunFolder
 from fedcox.errors import DeploymentError
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def stop(folder: CoordinatorFolder) -> bool:
         with contextlib.suppress(DeploymentError):
             for path in folder.runs.glob("*/"):
                 RunFolder(path).ask_to_stop()
-            jobs.abort_all(folder)
+            with jobs.session(folder) as session:
+                session.abort_all()
     stop_processes(folder)
     return ran
 
@@ -116,7 +117,7 @@ def _check_port(folder: CoordinatorFolder) -> None:
 
 
 def _wait_until_it_listens(folder: CoordinatorFolder, process: subprocess.Popen[bytes]) -> None:
-    credentials = Credentials.of(folder.admin / "startup")
+    credentials = CredentialFiles.of(folder.admin / "startup")
     deadline = time.monotonic() + _PATIENCE
     while (why := why_not_reached(_here(folder), folder.port, credentials)) is not None:
         if process.poll() is not None:

@@ -1,15 +1,20 @@
-"""What a data manager reads before approving a study: who asks, for what, how protected."""
+"""What a data manager reads before approving a study: who asks, for what, how protected.
+
+And what studies have taken from the hospital's patients before, and its policy still allows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from fedcox.data.wording import counted
 from fedcox.deployment.approval import Request
-from fedcox.deployment.center_folder import CenterFolder
-from fedcox.deployment.hospital_desk import CenterSettings
-from fedcox.deployment.patients_account import account_lines, budget_of, shortfall
-from fedcox.errors import InputError
+from fedcox.deployment.center_folder import CenterFolder, CenterSettings
+from fedcox.errors import BudgetError, InputError
+from fedcox.federation.policy import budget_under
+from fedcox.files.followed import FollowedFile
+from fedcox.privacy.budget import Budget
 from fedcox.reports.guarantee_words import weakness
 from fedcox.shown_text import shown
 from fedcox.study.asked import asked_by
@@ -17,6 +22,64 @@ from fedcox.study.noised_fit import public_pieces, spending
 from fedcox.study.study import Study
 from fedcox.study.study_tables import CategoryCovariate, NumberCovariate, Outcome
 from fedcox.survival.link import LINKS
+
+if TYPE_CHECKING:
+    from fedcox.study.noised_fit import Spending
+
+
+def shortfall(budget: Budget, study: Spending) -> tuple[str, ...]:
+    """What a study needs and what is left, where that is less: numbers of studies alone."""
+    try:
+        spent = budget.spent
+    except BudgetError:  # a damaged file: nobody knows what is left
+        return ()
+    return tuple(
+        f"{name}: {needed:.4g} needed, {max(0.0, allowed - before):.4g} left"
+        for name, needed, before, allowed in (
+            ("epsilon", study.epsilon, spent.epsilon, budget.epsilon),
+            ("delta", study.delta, spent.delta, budget.delta),
+        )
+        if allowed is not None and before + needed > allowed
+    )
+
+
+def account_lines(folder: CenterFolder, budget: Budget) -> Iterator[str]:
+    """Every study that was answered about these patients, and what all of them spent."""
+    try:
+        payments = budget.spent.payments
+    except BudgetError as error:
+        yield f"{error.subject} {' '.join(error.faults)}"
+        return
+    epsilon = sum(payment.epsilon for payment in payments)
+    delta = sum(payment.delta for payment in payments)
+    allowed = "" if budget.epsilon is None else f" of {budget.epsilon:g} allowed"
+    yield f"Spent before on these patients: epsilon {epsilon:.4g}{allowed}, delta {delta:.3g}."
+    exact = list(_exact_studies(folder))
+    if not payments and not exact:
+        yield "Earlier studies on these patients: none."
+        return
+    yield "Earlier studies on these patients:"
+    for payment in payments:
+        yield (
+            f"  {payment.day} “{payment.name}”: noise, epsilon {payment.epsilon:.4g}, "
+            f"delta {payment.delta:g}"
+        )
+    for name, day in exact:
+        yield f"  {day} “{name}”: exact sums"
+
+
+def _exact_studies(folder: CenterFolder) -> Iterator[tuple[str, str]]:
+    """Names of studies that were answered without noise, with the first day of each.
+
+    Studies of the same name are told apart by their codes.
+    """
+    seen: set[tuple[str, str]] = set()
+    for row in FollowedFile(folder.ledger, from_start=True).rows():
+        known = row["study"], row.get("code", "")
+        if "noise" not in row["protection"] and known not in seen:
+            seen.add(known)
+            yield row["study"], row["time"][:10]
+
 
 #: Of a study whose sums leave as they are.
 EXACT_SUMS = (
@@ -159,12 +222,12 @@ def _protection(study: Study, centers: int) -> Iterator[str]:
 def _account(study: Study, centers: int, home: CenterFolder) -> Iterator[str]:
     try:
         # Who has never started the center has set no limits yet.
-        started = home.settings.exists()
-        policy = CenterSettings.read(home.settings).read_policy() if started else None
+        settings = CenterSettings.read(home.settings) if home.settings.exists() else None
+        policy = None if settings is None else settings.read_policy()
     except InputError as error:
         yield f"What was spent before cannot be shown: {error.subject} {' '.join(error.faults)}"
         return
-    budget = budget_of(home, policy)
+    budget = budget_under(policy, home.budget if settings is None else settings.account(home))
     yield from account_lines(home, budget)
     missing = shortfall(budget, spending(study, centers)) if study.privacy.noised else ()
     if missing:

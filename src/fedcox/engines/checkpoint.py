@@ -178,11 +178,11 @@ class Checkpointed(AbstractFederation):
     ) -> list[Any]:
         """The replies that the file of a round holds."""
         replies = [
-            decode_reply(query, told, self._columns)
-            for query, told in zip(queries, tree["replies"], strict=True)
+            decode_reply(query, reply, self._columns)
+            for query, reply in zip(queries, tree["replies"], strict=True)
         ]
         by_center = [
-            {name: decode_reply(query, told, self._columns) for name, told in parts.items()}
+            {name: decode_reply(query, reply, self._columns) for name, reply in parts.items()}
             for query, parts in zip(each, tree["each"], strict=True)
         ]
         self.ledger.take_over([LedgerRow(*row) for row in json.loads(tree["ledger"])])
@@ -216,7 +216,10 @@ def _record(file: Path) -> dict[str, Any] | None:
     stored = file.read_bytes()
     content, seal = stored[:-_SEAL], stored[-_SEAL:]
     # A disk that loses a bit would else give another number that looks right.
-    tree = from_bytes(content) if seal == sha256(content).digest() else None
+    try:
+        tree = from_bytes(content) if seal == sha256(content).digest() else None
+    except MessageError as error:
+        raise _unusable(file) from error
     # Another version of fedcox may sum in another way, and the two would be mixed unseen.
     known = {"version": _VERSION, "fedcox": _own_version()}
     if not isinstance(tree, dict) or any(tree.get(key) != known[key] for key in known):

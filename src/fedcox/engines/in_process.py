@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fedcox.engines.wards import numbered_through, wards
+import numpy as np
+
 from fedcox.errors import CohortError
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import Ledger
 from fedcox.federation.query import (
+    AbstractFederation,
     AbstractPrivateQuery,
     AbstractQuery,
     AbstractSumQuery,
@@ -24,7 +27,12 @@ if TYPE_CHECKING:
 
     from fedcox.data.encoding import LoadedCohort
     from fedcox.data.schema import CohortSchema
-    from fedcox.privacy.policy import Policy
+    from fedcox.federation.policy import Policy
+
+#: Up to this many centers, each answers for itself.
+_FEW = 64
+#: A group is full at this many patients: enough for fast sums, few enough for the cache.
+_FULL = 8192
 
 
 class HasSchema(Protocol):
@@ -34,15 +42,16 @@ class HasSchema(Protocol):
     def schema(self) -> CohortSchema: ...
 
 
-class InProcess:
+class InProcess(AbstractFederation):
     """A federation whose centers are objects; replies are combined in the order of names.
 
-    Many centers are summed over in groups (`wards.py`), so that their sums equal those of
+    Many centers are summed over in groups (`center_groups`), so that their sums equal those of
     single replies up to rounding. With `apart` every center replies for itself however many
     there are, as between hospitals: the same bits as there, at the price of as many replies.
     """
 
     shows_centers = True
+    centers: tuple[Center, ...]
 
     def __init__(self, centers: Sequence[Center], *, apart: bool = False) -> None:
         faults = _faults(centers)
@@ -53,7 +62,8 @@ class InProcess:
         self.ledger = Ledger()
         # Centers with a policy, or asked one by one, are hospitals in rehearsal.
         self.in_one_process = not apart and all(center.gate is None for center in centers)
-        self._wards = self.centers if apart else wards(self.centers)
+        self._groups = self.centers if apart else center_groups(self.centers)
+        self.cohorts = [group.cohort for group in self._groups]
 
     @classmethod
     def from_cohorts(cls, cohorts: Mapping[str, Cohort], *, apart: bool = False) -> InProcess:
@@ -95,7 +105,7 @@ class InProcess:
         apart: bool = False,
     ) -> InProcess:
         """Cohorts as they come from tables or files, each under its hospital's policy."""
-        from fedcox.privacy.gate import Gate
+        from fedcox.federation.policy import Gate
 
         gates = {name: Gate(policy) for name, policy in (policies or {}).items()}
         return cls(
@@ -105,15 +115,6 @@ class InProcess:
             ],
             apart=apart,
         )
-
-    @property
-    def cohorts(self) -> list[Cohort]:
-        """All patients; those of many small centers are joined."""
-        return [ward.cohort for ward in self._wards]
-
-    def ask(self, query: AbstractQuery[Answer]) -> Answer:
-        self.ledger.open_round()
-        return self._combined(query)
 
     def ask_together(
         self,
@@ -125,11 +126,11 @@ class InProcess:
         return combined + [dict(zip(self.names, self._replies(q), strict=True)) for q in each]
 
     def _combined(self, query: AbstractQuery[Answer]) -> Answer:
-        if len(self._wards) == len(self.centers) or not isinstance(query, AbstractSumQuery):
+        if len(self._groups) == len(self.centers) or not isinstance(query, AbstractSumQuery):
             return reduce(query.combine, self._replies(query))
         for center in self.centers:  # each decides for itself, though they sum together
             center.admit(query)
-        total: Answer = reduce(query.combine, (ward.answer(query) for ward in self._wards))
+        total: Answer = reduce(query.combine, (group.answer(query) for group in self._groups))
         size = query.numbers_in(total), query.bytes_in(total)
         record = self._recorder(query)
         for center in self.centers:  # sums have one shape: each sends what the total holds
@@ -183,3 +184,54 @@ def _faults(centers: Sequence[Center]) -> list[str]:
             f"({', '.join(map(str, columns))}); all must have the study's columns."
         )
     return faults
+
+
+def center_groups(centers: Sequence[Center]) -> tuple[Center, ...]:
+    """Neighbouring centers joined until a group is full; few centers stay apart.
+
+    A thousand simulated clinics of a hundred patients would cost more in calls than in
+    arithmetic. What a fit needs of them are sums, and the sum over several centers is the
+    answer of their union; so the engine that holds them all anyway asks groups of neighbours.
+    Few centers are never joined: there every reply is its own, and rounding is that of a real
+    deployment.
+    """
+    if len(centers) <= _FEW:
+        return tuple(centers)
+    joined: list[Center] = []
+    waiting: list[Center] = []
+    patients = 0
+    for center in centers:
+        waiting.append(center)
+        patients += center.cohort.patients
+        if patients >= _FULL:
+            joined.append(_join(waiting))
+            waiting, patients = [], 0
+    return tuple(joined + ([_join(waiting)] if waiting else []))
+
+
+def _join(centers: Sequence[Center]) -> Center:
+    if len(centers) == 1:
+        # The center has admitted the question already, and would count it twice.
+        return replace(centers[0], gate=None)
+    union = Cohort.joined([center.cohort for center in centers])
+    return Center(f"{centers[0].name} to {centers[-1].name}", union)
+
+
+def numbered_through(centers: Sequence[Center]) -> tuple[Center, ...]:
+    """Patients numbered 0, 1, … over all centers, unless they are already.
+
+    Cohorts cut from one table keep that table's numbers, so that batches drawn over all
+    patients do not depend on the cut.
+    """
+    numbers = np.concatenate([center.cohort.number for center in centers])
+    counted = np.diff(numbers, prepend=-1) == 1  # most often in order, and then no sort
+    if counted.all() or np.array_equal(np.sort(numbers), np.arange(numbers.size)):
+        return tuple(centers)
+    ends = np.cumsum([center.cohort.patients for center in centers])
+    return tuple(
+        replace(
+            center,
+            cohort=replace(center.cohort, number=np.arange(end - center.cohort.patients, end)),
+        )
+        for center, end in zip(centers, ends.tolist(), strict=True)
+    )

@@ -2,7 +2,8 @@
 
 A round has one masked message per center and one short release, by which the sum of exactly
 those that answered is opened. A center that stops answering in between is left out of the sum
-and of all later ones. `Carrier` is the part that differs between one process and a network.
+and of all later ones. `MaskedCenters` is the part that differs between one process and a
+network.
 """
 
 from __future__ import annotations
@@ -14,22 +15,25 @@ import numpy as np
 
 from fedcox.errors import SecureSumError
 from fedcox.federation.ledger import Ledger
-from fedcox.federation.masked_center import MaskedCenter, MaskedReply, smallest_sum
-from fedcox.federation.masked_numbers import decode
+from fedcox.federation.masked_center import (
+    MaskedCenter,
+    MaskedReply,
+    smallest_sum,
+    total_answer,
+)
 from fedcox.federation.query import (
     AbstractFederation,
     AbstractPrivateQuery,
     AbstractQuery,
+    Federation,
 )
 
 if TYPE_CHECKING:
-    from fedcox.engines.in_process import InProcess
-    from fedcox.federation.center import Center
     from fedcox.privacy.identity import PublicIdentity
     from fedcox.privacy.secure_sum import Check
 
 
-class Carrier(Protocol):
+class MaskedCenters(Protocol):
     """Brings messages to centers and replies back; who does not answer in time is left out."""
 
     def check_by(self, check: Check) -> None:
@@ -50,7 +54,7 @@ class Carrier(Protocol):
         ...
 
 
-class InProcessCarrier:
+class LocalMaskedCenters:
     """Every center in this process: to simulate, to test, to see what would be sent."""
 
     def __init__(self, centers: Sequence[MaskedCenter]) -> None:
@@ -61,7 +65,7 @@ class InProcessCarrier:
 
     def exchange(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         return {
-            name: self.centers[name].party.handle(step, message)
+            name: self.centers[name].sums.handle(step, message)
             for name, message in messages.items()
         }
 
@@ -72,7 +76,7 @@ class InProcessCarrier:
 
 
 class Masked(AbstractFederation):
-    """Asks centers through a carrier and sees nothing but sums over them."""
+    """Asks centers and sees nothing but sums over them."""
 
     shows_centers = False
 
@@ -80,39 +84,35 @@ class Masked(AbstractFederation):
         self,
         study: str,
         known: Mapping[str, PublicIdentity],
-        carrier: Carrier,
+        centers: MaskedCenters,
         *,
         smallest_sum: int = 3,
     ) -> None:
         from fedcox.privacy.secure_sum import SecureSum
 
         self.ledger = Ledger()
-        self._carrier = carrier
-        self._sums = SecureSum(study, known, carrier, smallest_sum=smallest_sum)
-        carrier.check_by(self._sums.check)
+        self._centers = centers
+        self._sums = SecureSum(study, known, centers.exchange, smallest_sum=smallest_sum)
+        centers.check_by(self._sums.check)
         self._sums.set_up()
 
     @classmethod
-    def around(cls, federation: InProcess, *, study: str = "study") -> Masked:
-        """The same centers, each under masks, with identities made for this run."""
-        return cls.of_centers(federation.centers, study=study)
-
-    @classmethod
-    def of_centers(cls, centers: Sequence[Center], *, study: str = "study") -> Masked:
-        """Centers of this process under masks, with identities made for this run.
+    def around(cls, federation: Federation, *, study: str = "study") -> Masked:
+        """The same centers of this process under masks, with identities made for this run.
 
         None of them takes part in a sum without one of the others, as between hospitals whose
         study says nothing on attendance.
         """
         from fedcox.privacy.identity import Identity
-        from fedcox.privacy.party import Party
+        from fedcox.privacy.secure_sum_center import SecureSumCenter
 
+        centers = federation.centers
         identities = {center.name: Identity.create() for center in centers}
         known = {name: identity.public for name, identity in identities.items()}
         masked = [
             MaskedCenter(
                 center,
-                Party(
+                SecureSumCenter(
                     center.name,
                     study,
                     identities[center.name],
@@ -122,7 +122,7 @@ class Masked(AbstractFederation):
             )
             for center in centers
         ]
-        return cls(study, known, InProcessCarrier(masked))
+        return cls(study, known, LocalMaskedCenters(masked))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ class Masked(AbstractFederation):
 
         def collect(round_number: int, names: tuple[str, ...]) -> Mapping[str, bytes]:
             replies.clear()  # of a round that could not be completed
-            replies.update(self._carrier.ask(names, queries, round_number))
+            replies.update(self._centers.ask(names, queries, round_number))
             return {name: reply.message for name, reply in replies.items()}
 
         asked = b"".join([query.digest for query in queries])
@@ -158,7 +158,7 @@ class Masked(AbstractFederation):
             )
         self._record(queries, replies)
         parts = np.split(total, np.cumsum(min(lengths))[:-1])
-        return [decode(query, part) for query, part in zip(queries, parts, strict=True)]
+        return [total_answer(query, part) for query, part in zip(queries, parts, strict=True)]
 
     def _record_set_up(self) -> None:
         for name in self.names:

@@ -12,40 +12,104 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
 from functools import reduce
 from typing import Any
 
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import InputError
-from fedcox.evaluation.attacks.candidate import Candidate, Patients, matches
-from fedcox.evaluation.attacks.looks import LifeTable
-from fedcox.evaluation.attacks.observer import ALL_CENTERS, Observer, Recorder
-from fedcox.evaluation.attacks.scene import Attack, Scene
+from fedcox.engines.masked import Masked
+from fedcox.errors import InputError, StudyError
+from fedcox.evaluation.attacks.attack_setting import (
+    Attack,
+    AttackSetting,
+    Candidate,
+    TruePatients,
+    matches,
+)
+from fedcox.evaluation.attacks.observed_sums import ALL_CENTERS, LifeTable, Observer, Recorder
 from fedcox.evaluation.attacks.suite import ATTACKS
 from fedcox.evaluation.membership import TRIALS, MembershipAudit, audit_membership
-from fedcox.evaluation.protection import Protection, begin, left_out, protected
 from fedcox.federation.center import Center
 from fedcox.federation.queries.bounded_sums import AbstractBoundedSum
 from fedcox.federation.queries.interval_counts import Counts, IntervalCounts
+from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.study.fit import estimate, fit
 from fedcox.study.fitted import FittedStudy
-from fedcox.study.noised_fit import fit_noised, noise_of
+from fedcox.study.noised_fit import fit_noised, noise_of, noised
 from fedcox.study.plan import Plan
 from fedcox.study.study import Study
 
+#: Fewer centers than this cannot sum in secret.
+FEWEST_CENTERS = 3
 #: How long an attack may take.
 SECONDS = 60.0
 #: Fewer claims are not dealt out anew.
 _FEWEST_DEALT = 100
 #: What a hospital says to a question without noise, by its policy.
 _ONLY_NOISED = "refused: exact_sums = false"
-
 Watch = Callable[[str], None]
 
 
+class Protection(Enum):
+    """Exact sums of every center or under masks; noise by each center, or once under masks."""
+
+    EXACT = "exact sums"
+    MASKED = "exact secure sums"
+    NOISE = "noise at each hospital"
+    MASKED_NOISE = "secure sums and noise"
+
+    @property
+    def masked(self) -> bool:
+        """Whether only sums over centers are seen."""
+        return self in (Protection.MASKED, Protection.MASKED_NOISE)
+
+    @property
+    def noised(self) -> bool:
+        return self in (Protection.NOISE, Protection.MASKED_NOISE)
+
+
+def protected(study: Study, protection: Protection, patients: int) -> Study:
+    """The study as it would be run under a protection.
+
+    Where it names no noise, that is the usual noise between hospitals, for so many patients.
+    A study that cannot be run so is refused.
+    """
+    tables = study.to_dict()
+    privacy: dict[str, Any] = dict(tables.get("privacy", {}))
+    noise: Any = "none"
+    if protection.noised:
+        named = privacy.get("noise", "none")
+        noise = {"patients": patients} if named == "none" else named
+    privacy |= {"secure_sums": protection.masked, "noise": noise}
+    return Study.from_dict({**tables, "privacy": privacy})
+
+
+def left_out(study: Study, centers: int) -> dict[Protection, str]:
+    """Protections that the study cannot have, with the reason."""
+    reasons: dict[Protection, str] = {}
+    for protection in Protection:
+        if protection.masked and centers < FEWEST_CENTERS:
+            reasons[protection] = f"secure sums need {FEWEST_CENTERS} centers, not {centers}"
+            continue
+        try:
+            protected(study, protection, 1)
+        except StudyError as error:
+            reasons[protection] = " ".join(error.faults)
+    return reasons
+
+
+def begin(study: Study, centers: Sequence[Center], protection: Protection) -> Federation:
+    """Centers that have answered nothing yet; `study` is protected already."""
+    fresh = [replace(center, gate=None, noise=None) for center in centers]
+    federation = InProcess(fresh, apart=True)
+    if protection.noised:
+        federation = noised(study, federation)
+    return Masked.around(federation, study=study.name) if protection.masked else federation
+
+
 @dataclass(frozen=True)
-class Outcome:
+class AttackOutcome:
     """What one attack reached: of `attacked` patients, so many were recovered exactly.
 
     `claimed` counts what the attacker took for patients. `by_chance` is how many would be right
@@ -65,16 +129,16 @@ class AuditedAttack:
     """One attack under every protection."""
 
     attack: Attack
-    outcomes: Mapping[Protection, Outcome]
+    outcomes: Mapping[Protection, AttackOutcome]
 
     def to_dict(self) -> dict[str, Any]:
         outcomes = {each.value: asdict(outcome) for each, outcome in self.outcomes.items()}
-        own = self.attack
+        attack = self.attack
         return {
-            "name": own.name,
-            "how": own.how,
-            "by": own.by.value,
-            "active": own.active,
+            "name": attack.name,
+            "how": attack.how,
+            "by": attack.by.value,
+            "active": attack.active,
             "outcomes": outcomes,
         }
 
@@ -96,12 +160,14 @@ class Audit:
     @property
     def claims_stand(self) -> bool:
         """Whether no claimed epsilon was shown to be wrong."""
-        return all(found.consistent for found in self.membership.values())
+        return all(membership.consistent for membership in self.membership.values())
 
     def recovered(self, protection: Protection) -> int:
         """The most patients that any one attack recovered; zero where it was not tried."""
-        found = (each.outcomes.get(protection) for each in self.attacks)
-        return max((outcome.recovered for outcome in found if outcome is not None), default=0)
+        outcomes = (each.outcomes.get(protection) for each in self.attacks)
+        return max(
+            (outcome.recovered for outcome in outcomes if outcome is not None), default=0
+        )
 
     @property
     def recovered_under_noise(self) -> int:
@@ -120,7 +186,7 @@ class Audit:
             "seconds_per_attack": self.seconds,
             "attacks": [attack.to_dict() for attack in self.attacks],
             "membership": {
-                each.value: _finite(asdict(found)) for each, found in self.membership.items()
+                each.value: _finite(asdict(audit)) for each, audit in self.membership.items()
             },
         }
 
@@ -138,7 +204,7 @@ def audit(
     attacks: Sequence[Attack] = ATTACKS,
     seconds: float = SECONDS,
     trials: int = TRIALS,
-    watch: Watch = lambda told: None,
+    watch: Watch = lambda words: None,
 ) -> Audit:
     """Run `attacks` under those of `protections` that the study can have.
 
@@ -148,7 +214,9 @@ def audit(
     patients = sum(center.cohort.patients for center in centers)
     ordered = InProcess(centers).centers
     without = left_out(study, len(centers))
-    found: dict[str, dict[Protection, Outcome]] = {attack.name: {} for attack in attacks}
+    outcomes: dict[str, dict[Protection, AttackOutcome]] = {
+        attack.name: {} for attack in attacks
+    }
     membership = {}
     for protection in protections:
         if protection in without:
@@ -156,17 +224,17 @@ def audit(
         watch(f"{protection.value}: the fit")
         meant = protected(study, protection, patients)
         try:
-            scene = _scene(meant, ordered, protection, seconds)
+            target = _attack_setting(meant, ordered, protection, seconds)
         except InputError as error:
             without[protection] = " ".join([error.subject, *error.faults])
             continue
-        truth = Patients.of([center.cohort for center in ordered], scene.setting)
+        truth = TruePatients.of([center.cohort for center in ordered], target.setting)
         for attack in attacks:
             watch(f"{protection.value}: {attack.name}")
-            found[attack.name][protection] = _outcome(attack, scene, truth)
+            outcomes[attack.name][protection] = _outcome(attack, target, truth)
         if protection.noised:
             watch(f"{protection.value}: membership")
-            membership[protection] = _membership(scene, ordered, trials)
+            membership[protection] = _membership(target, ordered, trials)
     return Audit(
         study.name,
         patients,
@@ -174,51 +242,53 @@ def audit(
         study.model.link,
         tuple(each for each in protections if each not in without),
         {each: reason for each, reason in without.items() if each in protections},
-        tuple(AuditedAttack(attack, found[attack.name]) for attack in attacks),
+        tuple(AuditedAttack(attack, outcomes[attack.name]) for attack in attacks),
         membership,
         seconds,
     )
 
 
-def _outcome(attack: Attack, scene: Scene, truth: Patients) -> Outcome:
-    aims = attack.aims_at(scene)
+def _outcome(attack: Attack, target: AttackSetting, truth: TruePatients) -> AttackOutcome:
+    aims = attack.aims_at(target)
     if not aims:
-        return Outcome(0, 0, 0)
-    if attack.active and scene.noised:
-        return Outcome(0, aims, 0, None, _ONLY_NOISED)
+        return AttackOutcome(0, 0, 0)
+    if attack.active and target.noised:
+        return AttackOutcome(0, aims, 0, None, _ONLY_NOISED)
     claims: list[Candidate] = []
     ended = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a study without a patient has its own notices
-            for claim in attack.run(scene):
+            for claim in attack.run(target):
                 claims.append(claim)  # one by one: what was found before the end counts
     except InputError as error:
         ended = error.subject.rstrip(".")
-    found = int(matches(claims, truth).size)
-    return Outcome(found, aims, len(claims), _by_chance(claims, truth, scene), ended)
+    recovered = int(matches(claims, truth).size)
+    return AttackOutcome(recovered, aims, len(claims), _by_chance(claims, truth, target), ended)
 
 
-def _by_chance(claims: Sequence[Candidate], truth: Patients, scene: Scene) -> int | None:
+def _by_chance(
+    claims: Sequence[Candidate], truth: TruePatients, target: AttackSetting
+) -> int | None:
     """How many claims would be right with their outcomes in another order."""
-    told = [claim for claim in claims if claim.intervals is not None]
-    if len(told) < _FEWEST_DEALT:
+    complete = [claim for claim in claims if claim.intervals is not None]
+    if len(complete) < _FEWEST_DEALT:
         return None
-    order = scene.rng().permutation(len(told))
+    order = target.rng().permutation(len(complete))
     dealt = [
-        Candidate(claim.covariates, told[other].intervals, told[other].event)
-        for claim, other in zip(told, order.tolist(), strict=True)
+        Candidate(claim.covariates, complete[other].intervals, complete[other].event)
+        for claim, other in zip(complete, order.tolist(), strict=True)
     ]
     return int(matches(dealt, truth).size)
 
 
-def _scene(
+def _attack_setting(
     study: Study, centers: Sequence[Center], protection: Protection, seconds: float
-) -> Scene:
+) -> AttackSetting:
     """Run the fit under a protection, and keep its messages."""
 
     def anew(*, patient: int | None = None, center: str | None = None) -> Observer:
-        chosen = [own for own in _without(centers, patient) if own.name != center]
+        chosen = [each for each in _without(centers, patient) if each.name != center]
         return Observer(begin(study, chosen, protection))
 
     def release(patient: int | None) -> FittedStudy:
@@ -230,7 +300,7 @@ def _scene(
     else:
         estimate(replace(Plan.of(study), few_pieces=True), recorder)
     setting = recorder.settings[-1]
-    return Scene(
+    return AttackSetting(
         study,
         recorder.exchanges,
         setting,
@@ -254,21 +324,23 @@ def _without(centers: Sequence[Center], patient: int | None) -> list[Center]:
     ]
 
 
-def _membership(scene: Scene, centers: Sequence[Center], trials: int) -> MembershipAudit:
+def _membership(
+    target: AttackSetting, centers: Sequence[Center], trials: int
+) -> MembershipAudit:
     """Attack the noise of all questions that the fit asked."""
     questions = [
         exchange.query
-        for exchange in scene.exchanges
+        for exchange in target.exchanges
         if isinstance(exchange.query, AbstractBoundedSum)
     ]
     return audit_membership(
         questions,
         centers[0].cohort,
-        scene.study.schema,
-        masked=scene.masked,
-        delta=noise_of(scene.study).delta,
+        target.study.schema,
+        masked=target.masked,
+        delta=noise_of(target.study).delta,
         trials=trials,
-        seconds=scene.seconds,
+        seconds=target.seconds,
     )
 
 
@@ -280,4 +352,4 @@ def _life_tables(
     counts = {center.name: query.answer(center.cohort) for center in centers}
     if not apart:
         counts = {ALL_CENTERS: reduce(Counts.__add__, counts.values())}
-    return {name: LifeTable.of(own, setting) for name, own in counts.items()}
+    return {name: LifeTable.of(totals, setting) for name, totals in counts.items()}

@@ -3,6 +3,13 @@
 A difference is taken between two schemes on the same test set of the same seed, never between
 two means. Its interval depends on what is repeated; `REPLICATES` says what each kind assumes.
 A test set without a c-index counts in no mean, and how many there were is said.
+
+The test sets of repeated cross-validation are not independent: any two training sets have most
+patients in common, so their results vary together and less than those of new studies would. A
+plain t interval takes them for independent and is too short. Nadeau and Bengio (Inference for
+the generalization error, Machine Learning 52, 2003) take the correlation of two test sets to
+be the share of patients that is tested, which adds tested / trained to the 1 / J of the
+variance of the mean; Bouckaert and Frank (2004) carry it over to repeated cross-validation.
 """
 
 from __future__ import annotations
@@ -14,19 +21,17 @@ from statistics import fmean, stdev
 from typing import Literal
 
 import numpy as np
+from scipy.special import stdtrit
 
-from fedcox.evaluation.resampled_t import t_interval
 from fedcox.evaluation.result import Evaluation, Row
+from fedcox.survival.cohort import FloatArray
 
 #: What the interval of a difference takes for its independent pieces.
 Replicates = Literal["folds", "centers", "runs"]
-
 #: Seed and test set.
 _Where = tuple[int, int | str]
-
 #: A test set with fewer events than this judges on few pairs of patients.
 FEW_EVENTS = 5
-
 REPLICATES: dict[Replicates, str] = {
     "folds": (
         "95 % intervals of differences: corrected resampled t (Nadeau and Bengio), which "
@@ -43,6 +48,36 @@ REPLICATES: dict[Replicates, str] = {
         "Every run has patients of its own, so runs are independent."
     ),
 }
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean between its bounds; these are None where one value says nothing of spread."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def t_interval(
+    values: FloatArray, *, tested_to_trained: float = 0.0, level: float = 0.95
+) -> Interval:
+    """The mean of `values` with a t interval on one degree of freedom less than there are.
+
+    `tested_to_trained` is the ratio of test to training patients, for values that come from
+    resampling the same patients; zero takes the values for independent.
+
+    >>> interval = t_interval(np.array([0.0, 0.02, 0.04]))
+    >>> f"{interval.mean:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+    '0.020 (-0.030 to 0.070)'
+    """
+    mean = float(values.mean())
+    if values.size < 2:
+        return Interval(mean, None, None)
+    variance = float(values.var(ddof=1)) * (1.0 / values.size + tested_to_trained)
+    quantile = float(stdtrit(values.size - 1, 0.5 + level / 2.0))
+    half = quantile * float(np.sqrt(variance))
+    return Interval(mean, mean - half, mean + half)
 
 
 @dataclass(frozen=True)
@@ -146,7 +181,9 @@ def _comparison(rows: list[Row], evaluation: Evaluation, drawn_anew: bool) -> Co
         evaluation,
         seeds=len({row.seed for row in rows}),
         test_sets=len({(row.seed, row.test_set) for row in rows}),
-        schemes=tuple(_summary(scheme, own) for scheme, own in by_scheme.items()),
+        schemes=tuple(
+            _summary(scheme, scheme_rows) for scheme, scheme_rows in by_scheme.items()
+        ),
         differences=tuple(
             _difference(by_scheme[reference], by_scheme[scheme], replicates)
             for reference, scheme in combinations(by_scheme, 2)
@@ -198,9 +235,14 @@ def _difference(reference: list[Row], scheme: list[Row], replicates: Replicates)
         shared = fmean(
             row.patients / row.trained_on for row in scheme if (row.seed, row.test_set) in gains
         )
-    found = t_interval(np.array(values), tested_to_trained=shared)
+    interval = t_interval(np.array(values), tested_to_trained=shared)
     return Difference(
-        *pair, found.mean, found.low, found.high, pairs=len(gains), replicates=len(values)
+        *pair,
+        interval.mean,
+        interval.low,
+        interval.high,
+        pairs=len(gains),
+        replicates=len(values),
     )
 
 

@@ -22,11 +22,16 @@ from fedcox.evaluation.folds import (
 )
 from fedcox.evaluation.held_out import judge
 from fedcox.evaluation.problem import AbstractProblem, arrays_hash
-from fedcox.evaluation.result import Evaluation, Row, RowKey
-from fedcox.evaluation.result_file import open_results, write_results
+from fedcox.evaluation.result import (
+    Evaluation,
+    Row,
+    RowKey,
+    library_versions,
+    open_results,
+    write_results,
+)
 from fedcox.evaluation.scheme import AbstractScheme, Recipe
 from fedcox.evaluation.seeds import derived_seed
-from fedcox.evaluation.versions import library_versions
 from fedcox.evaluation.workers import rows_made
 from fedcox.survival.cohort import Cohort
 

@@ -72,12 +72,12 @@ def fold_faults(cohorts: Mapping[str, Cohort], folds: int) -> list[str]:
     small = small_centers(cohorts, folds)
     if not small:
         return []
-    told = _cut([f"{name} ({counted(size, 'patient')})" for name, size in small.items()])
+    centers = _cut([f"{name} ({counted(size, 'patient')})" for name, size in small.items()])
     least = min(small.values())
     fewer = f"take {least} folds at most, " if least > 1 else ""
     return [
         f"{counted(len(small), 'center has', 'centers have')} fewer patients than there are "
-        f"folds: {told}. Every fold needs a patient of every center: {fewer}leave these "
+        f"folds: {centers}. Every fold needs a patient of every center: {fewer}leave these "
         "centers out, or leave out one center at a time instead of folds."
     ]
 

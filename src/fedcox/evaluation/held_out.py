@@ -106,13 +106,13 @@ def mean_index(
     if not models:
         return None, ("No model could be trained.",)
     try:
-        found = [
+        concordances = [
             concordance_index(patients.time, patients.event, model.risk(patients.covariates))
             for model in models
         ]
     except CohortError as error:
-        return None, (_told(error),)
-    indices = [one.index for one in found if one.index is not None]
+        return None, (_in_words(error),)
+    indices = [one.index for one in concordances if one.index is not None]
     if not indices:
         return None, (_incomparable(patients),)
     return fmean(indices), ()
@@ -128,7 +128,7 @@ def _trained(
         try:
             trained = scheme.train(federation, recipe, seed)
         except (CohortError, StudyError) as error:
-            trained = Trained((), notes=(_told(error),))
+            trained = Trained((), notes=(_in_words(error),))
     seconds = perf_counter() - start
     heard = [str(one.message) for one in caught if issubclass(one.category, FedcoxWarning)]
     for other in caught:
@@ -137,7 +137,7 @@ def _trained(
     return replace(trained, notes=tuple(dict.fromkeys([*trained.notes, *heard]))), seconds
 
 
-def _told(error: InputError) -> str:
+def _in_words(error: InputError) -> str:
     return " ".join([error.subject, *error.faults])
 
 

@@ -124,14 +124,14 @@ def audit_membership(
     joined = Cohort.joined([others, patient])
     without = [_exact(question, others, drawn) for question in questions]
     moved = [
-        _exact(question, joined, drawn) - own
-        for question, own in zip(questions, without, strict=True)
+        _exact(question, joined, drawn) - sums
+        for question, sums in zip(questions, without, strict=True)
     ]
     door = _Door(questions, without, moved, delta, masked, drawn)
     seen: list[list[FloatArray]] = []
     end = monotonic() + seconds
     while len(seen) < trials and (len(seen) < _FEWEST or monotonic() < end):
-        seen.append([door.ratios(own) for own in (others, joined)])
+        seen.append([door.ratios(patients) for patients in (others, joined)])
     absent, there = np.array(seen).transpose(1, 2, 3, 0)
     whole = questions[0].release
     against = whole if masked else replace(whole, fewest_centers=None)
@@ -173,14 +173,14 @@ class _Door:
 
         Of all sums together and of each; by the sums, and by what one center adds to them.
         """
-        centers, found = self._centers(cohort), np.zeros((2, 1 + len(self.questions)))
+        centers, ratios = self._centers(cohort), np.zeros((2, 1 + len(self.questions)))
         for number, question in enumerate(self.questions):
             replies = [center.answer(question, masked=self.masked) for center in centers]
-            found[:, 1 + number] = [
+            ratios[:, 1 + number] = [
                 self._ratio(number, reply) for reply in (np.sum(replies, axis=0), replies[0])
             ]
-        found[:, 0] = found[:, 1:].sum(axis=1)
-        return found
+        ratios[:, 0] = ratios[:, 1:].sum(axis=1)
+        return ratios
 
     def _centers(self, cohort: Cohort) -> list[Center]:
         """The fewest that may answer; all patients are in one of them."""
@@ -189,10 +189,10 @@ class _Door:
         return [
             Center(
                 "audited",
-                own,
+                part,
                 noise=NoisedReplies("audit", self.delta, randomness=self.randomness),
             )
-            for own in (cohort, *[nobody] * (parts - 1))
+            for part in (cohort, *[nobody] * (parts - 1))
         ]
 
     def _ratio(self, number: int, reply: FloatArray) -> float:
@@ -222,7 +222,7 @@ def _worst(
 ) -> Cohort:
     """Of many patients within the public ranges, one by one."""
     settings = (question.setting for question in questions)
-    horizon = max(own.grid.horizon for own in settings if isinstance(own, Setting))
+    horizon = max(each.grid.horizon for each in settings if isinstance(each, Setting))
     some = _invented(schema, horizon, np.random.default_rng(0))
     every = np.arange(some.patients)
     uncut, cut = np.zeros(some.patients), np.zeros(some.patients)
@@ -242,8 +242,8 @@ def _worst(
     def moved(number: int) -> float:
         joined = Cohort.joined([others, some.take(np.array([number]))])
         return math.fsum(
-            _deviations(question, _exact(question, joined, randomness) - own) ** 2
-            for question, own in zip(questions, before, strict=True)
+            _deviations(question, _exact(question, joined, randomness) - sums) ** 2
+            for question, sums in zip(questions, before, strict=True)
         )
 
     return some.take(np.array([max(best.tolist(), key=moved)]))

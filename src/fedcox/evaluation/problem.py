@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.data.center_split import Split, split_cohort
-from fedcox.data.synthetic import CensoringBound, simulate_paper_cohort
+from fedcox.data.synthetic import CensoringBound, Split, simulate_paper_cohort, split_cohort
 from fedcox.evaluation.seeds import derived_generator
 from fedcox.survival.cohort import Cohort
 

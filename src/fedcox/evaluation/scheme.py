@@ -1,6 +1,6 @@
 """What a learning scheme is: a model and a way of training it, on patients in centers.
 
-A new scheme is one file in `schemes/` and one row in its table.
+A new scheme is one class in `schemes/` and one row in its table.
 """
 
 from __future__ import annotations
@@ -10,12 +10,31 @@ from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, Literal, Protocol
 
 from fedcox.engines.in_process import InProcess
+from fedcox.federation.ledger import Ledger
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS, AbstractLink, LinkName
+from fedcox.survival.scaling import linear_predictor
 from fedcox.survival.time_grid import CensoredInterval
 
 Ties = Literal["breslow", "efron"]
+
+
+@dataclass(frozen=True)
+class TrainingTraffic:
+    """Real messages, counted from the ledger."""
+
+    rounds: int
+    bytes_up: int
+    bytes_down: int
+
+    @classmethod
+    def since(cls, ledger: Ledger, mark: tuple[int, int]) -> TrainingTraffic:
+        rows = ledger.since(mark)
+        return cls(
+            ledger.rounds - mark[0],
+            sum(row.bytes_up for row in rows),
+            sum(row.bytes_down for row in rows),
+        )
 
 
 @dataclass(frozen=True)
@@ -50,8 +69,8 @@ class Recipe:
 
     def link_of(self, *, grouped: bool) -> AbstractLink:
         """The link if it is of this kind, else the one that stands for the kind."""
-        own = LINKS[self.link]
-        return own if own.grouped == grouped else LINKS["logit" if grouped else "log"]
+        link = LINKS[self.link]
+        return link if link.grouped == grouped else LINKS["logit" if grouped else "log"]
 
     def notes_on(self, link: AbstractLink) -> tuple[str, ...]:
         """What to know where grouped time was not asked for."""

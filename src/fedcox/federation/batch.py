@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 
+from fedcox.survival.bounds import (
+    MOST_DRAWN,
+    MOST_ORDERED,
+    MOST_PATIENTS,
+    MOST_ROUNDS,
+    MOST_STEPS,
+    between,
+    not_negative,
+)
 from fedcox.survival.cohort import IntArray
 
 #: Candidates drawn at a time: starting a generator costs more than a small batch does.
@@ -30,6 +40,11 @@ class PatientBatch:
     step: int
     size: int
     population: int
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Every center draws all of it."""
+        yield from _drawn_faults(self.seed, self.step, self.population)
+        yield from between("size", self.size, 1, MOST_DRAWN)
 
     def numbers(self) -> IntArray:
         """Study numbers of the patients in this batch."""
@@ -66,6 +81,13 @@ class CellBatch:
     population: int
     intervals: int
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Every center draws all candidates."""
+        yield from _drawn_faults(self.seed, self.step, self.population)
+        yield from between("candidates", self.candidates, 1, MOST_DRAWN)
+        if self.intervals < 1:
+            yield "intervals must be at least one"
+
     def pairs(self) -> tuple[IntArray, IntArray]:
         """Study numbers and intervals of the candidates."""
         steps = max(1, _BLOCK // self.candidates)
@@ -101,6 +123,13 @@ class HeldOut:
     seed: int
     share: float
     population: int
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Every center puts all study numbers into one order."""
+        yield from not_negative("seed", self.seed)
+        yield from between("population", self.population, 2, MOST_ORDERED)
+        if not 0 < self.share < 1:
+            yield "share must be between 0 and 1"
 
     @property
     def size(self) -> int:
@@ -145,6 +174,12 @@ class EpochBatch:
     population: int
     left_out: HeldOut | None = None
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Every center puts all study numbers into one order."""
+        yield from _epoch_faults(self)
+        yield from between("size", self.size, 1, MOST_ORDERED)
+        yield from between("population", self.population, 1, MOST_ORDERED)
+
     @property
     def patients(self) -> int:
         """How many patients this batch has, in all centers together."""
@@ -177,6 +212,18 @@ class EpochCells:
     intervals: int
     left_out: HeldOut | None = None
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Every center puts all pairs of patient and interval into one order."""
+        yield from _epoch_faults(self)
+        pairs = self.population * self.intervals
+        for name, number in (
+            ("candidates", self.candidates),
+            ("population", self.population),
+            ("intervals", self.intervals),
+            ("patients times intervals", pairs),
+        ):
+            yield from between(name, number, 1, MOST_ORDERED)
+
     @property
     def drawn(self) -> int:
         """How many pairs this batch looks at, in all centers together."""
@@ -197,6 +244,20 @@ class EpochCells:
 
 #: Whom a round uses: some patients, or some cells.
 Batch: TypeAlias = PatientBatch | CellBatch | EpochBatch | EpochCells
+
+
+def _drawn_faults(seed: int, step: int, population: int) -> Iterator[str]:
+    yield from not_negative("seed", seed)
+    yield from between("step", step, 0, MOST_ROUNDS)
+    yield from between("population", population, 1, MOST_PATIENTS)
+
+
+def _epoch_faults(batch: EpochBatch | EpochCells) -> Iterator[str]:
+    yield from not_negative("seed", batch.seed)
+    yield from between("epoch", batch.epoch, 0, MOST_STEPS)
+    yield from between("index", batch.index, 0, MOST_ORDERED)
+    if batch.left_out is not None and batch.left_out.population != batch.population:
+        yield "patients are left out of another population"
 
 
 def _trained(population: int, left_out: HeldOut | None) -> int:

@@ -12,7 +12,7 @@ from fedcox.survival.cohort import Cohort
 
 if TYPE_CHECKING:
     from fedcox.federation.noised_replies import NoisedReplies
-    from fedcox.privacy.gate import Gate
+    from fedcox.federation.policy import Gate
 
 _NOBODY: frozenset[str] = frozenset()
 
@@ -85,5 +85,5 @@ class Center:
 
     def refusal(self, query: AbstractQuery[Any], *faults: str) -> RefusedError:
         """What is wrong with a question, by the center's name."""
-        told = f"Center '{self.name}' refuses the question '{query.name}'."
-        return RefusedError(told, faults)
+        subject = f"Center '{self.name}' refuses the question '{query.name}'."
+        return RefusedError(subject, faults)

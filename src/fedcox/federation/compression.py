@@ -9,7 +9,7 @@ end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import floor
 from typing import Literal, NamedTuple
@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import InputError, RefusedError
+from fedcox.federation.query import Shared
+from fedcox.survival.bounds import not_negative
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 
 #: Single precision, little-endian: a value or a scale as it travels.
@@ -170,6 +172,10 @@ class RandomPlaces:
     def __post_init__(self) -> None:
         _check_share(self.keep)
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Places are drawn by a seed."""
+        yield from not_negative("seed", self.seed)
+
     def at(self, step: int, size: int) -> IntArray:
         """The places of step 1, 2, …, in rising order."""
         kept = entries_kept(self.keep, size)
@@ -196,12 +202,15 @@ class _Unsent(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorFeedback:
+class ErrorFeedback(Shared):
     """What each center has not sent so far; it stays there and is added to its next vector.
 
     Asked again for the same step, a center answers as it did: nothing is added twice. What is
     kept is forgotten with the search it belongs to.
     """
+
+    #: When a search begins there is nothing unsent to go by.
+    named_by_content = False
 
     _unsent: WeakKeyDictionary[Cohort, _Unsent] = field(
         default_factory=WeakKeyDictionary, repr=False

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Collection
-from dataclasses import fields, is_dataclass
-from functools import cache
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
+
+from fedcox.federation.fields import field_names
 
 _LENGTH = struct.Struct("<Q")
 
@@ -41,17 +42,12 @@ def _add(value: object, without: Collection[str], parts: list[bytes]) -> None:
     elif is_dataclass(value):
         kind: Any = type(value)
         parts.append(kind.__name__.encode())
-        for name in _fields(kind):
+        for name in field_names(kind):
             if name not in without:
                 parts.append(name.encode())
                 _add(getattr(value, name), without, parts)
     else:
         parts.append(_one(value))
-
-
-@cache
-def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple(part.name for part in fields(kind) if not part.name.startswith("_"))
 
 
 def _one(value: object) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,14 @@ from fedcox.errors import BudgetError
 from fedcox.federation.digest import digest
 from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
 from fedcox.privacy.accountant import epsilon_of
-from fedcox.privacy.noise import Randomness, SystemRandomness, noised
-from fedcox.privacy.release import SHARES_ROUNDING, GaussianRelease
-from fedcox.privacy.remembered import LastReply, Noised, Right
+from fedcox.privacy.noise import (
+    SHARES_ROUNDING,
+    GaussianRelease,
+    Randomness,
+    SystemRandomness,
+    noised,
+)
+from fedcox.privacy.study_memory import LastReply, Noised, Right
 from fedcox.survival.cohort import Cohort, FloatArray
 
 if TYPE_CHECKING:
@@ -29,10 +35,11 @@ class NoisedReplies:
     """One hospital's replies under noise in one study.
 
     The hospital works out for itself what a kind of reply costs, at its own `delta`, and writes
-    all of it to its `budget` before the first one leaves; kinds of one study that are accounted
-    for together (`GaussianRelease.whole`) are paid for at once. Without a budget nothing is
-    kept, as in a simulation. `randomness` is the operating system's, unless a simulation is to
-    be repeated. With a `memory` a restarted center goes on with what it paid for. `most` is the
+    all of it to its `budget` before the first one leaves. Of kinds of one study that are
+    accounted for together (`GaussianRelease.whole`) the first is paid for alone, since a study
+    may end with it, and then the whole. Without a budget nothing is kept, as in a simulation.
+    `randomness` is the operating system's, unless a simulation is to be repeated. With a
+    `memory` a restarted center goes on with what it paid for. `most` is the
     epsilon that was agreed on for the study, `sums` how many noised sums, and `parts` into how
     many parts their noise is divided: whoever asks, all kinds of replies together cost and are
     no more, also where the budget would cover it. The budget has the study's `name`, too.
@@ -56,7 +63,7 @@ class NoisedReplies:
         self._randomness = SystemRandomness() if randomness is None else randomness
         self._memory = memory
         self._noised = Noised() if memory is None else memory.now.noised
-        self._paid: set[str] = set()  # names of rights, in this process
+        self._paid: dict[str, float] = {}  # epsilon by names of rights, in this process
         self._lock = RLock()  # the same question twice at once must not get two replies
 
     def vector(
@@ -77,7 +84,7 @@ class NoisedReplies:
         asked, release = _asked(query, masked, among), query.release
         with self._lock:
             last = self._noised.last
-            if last is not None and last.question == asked:
+            if last is not None and last.query == asked:
                 return last.reply
             right = self._right(release)
             if right.used >= release.releases:
@@ -103,7 +110,7 @@ class NoisedReplies:
     def repeats(self, query: AbstractQuery[Any], among: frozenset[str]) -> bool:
         """Whether the reply under masks would be the last one again."""
         last = self._noised.last
-        return last is not None and last.question == _asked(query, True, among)
+        return last is not None and last.query == _asked(query, True, among)
 
     def epsilon(self, release: GaussianRelease) -> float:
         """What all replies of this kind cost together."""
@@ -115,17 +122,19 @@ class NoisedReplies:
         The name is on the disk before the payment is. So a center that stops in between knows
         by it whether it has paid, whenever that was.
         """
-        rights, cost = self._noised.rights, self.epsilon(release)
+        rights, whole = self._noised.rights, self.epsilon(release)
         if release not in rights:
             self._check_agreed(release)
             names = {kind.account: right.name for kind, right in rights.items()}
             if release.account not in names and self._budget is not None:
                 # Else every refused kind would leave a name behind.
-                self._budget.check(epsilon=cost, delta=self._delta)
+                self._budget.check(epsilon=whole, delta=self._delta)
             right = Right(names.get(release.account) or secrets.token_hex(16))
             self._keep(Noised({**rights, release: right}, self._noised.last))
         right = self._noised.rights[release]
-        if self._budget is not None and right.name not in self._paid:
+        alone = all(kind == release for kind in rights if kind.account == release.account)
+        cost = epsilon_of(replace(release, whole=None), self._delta) if alone else whole
+        if self._budget is not None and self._paid.get(right.name, 0.0) < cost:
             self._budget.reserve(
                 self._study,
                 name=self._name,
@@ -134,7 +143,7 @@ class NoisedReplies:
                 releases=self._sums or release.releases,
                 right=right.name,
             )
-            self._paid.add(right.name)
+            self._paid[right.name] = cost
         return right
 
     def _check_agreed(self, release: GaussianRelease) -> None:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from fedcox.models.predictor import LINEAR, AbstractPredictor
+from fedcox.federation.query import Agreed
+from fedcox.models.predictor import LINEAR, AbstractPredictor, linear_alone
+from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives
 from fedcox.survival.link import AbstractLink
+from fedcox.survival.person_periods import SingleCells, single_cells
 from fedcox.survival.preparation import PreparedPatients, prepare_placed
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.single_cells import SingleCells, single_cells
 from fedcox.survival.spline_baseline import SplinePatients
-from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class Setting(Agreed):
     """The model α + φ(x): grid, link, reading of censored intervals, scale, and which φ.
 
     `active` says which intervals are fitted, each with an α of its own.
@@ -91,6 +95,22 @@ class Setting:
         basis = 0 if self.basis is None else int(self.basis.size)
         parts = self.grid.numbers, int(self.active.size), self.scaling.numbers, basis
         return sum(parts) + self.link.numbers + 1 + self.predictor.numbers
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """All is about the grid's intervals, the fitted ones, or the columns kept."""
+        if self.basis is not None:
+            yield from linear_alone(self.predictor)
+        edges = self.grid.edges
+        yield from shaped("active", self.active, edges.shape, "one for each interval")
+        basis = self.basis
+        if basis is not None and (basis.ndim != 2 or len(basis) != self.intervals):
+            yield "basis must have a row for each fitted interval"
+
+    def point_faults(self, alpha: FloatArray, beta: FloatArray) -> Iterator[str]:
+        """What does not agree of parameters that a question is asked at."""
+        size = (self.baseline_size,)
+        yield from shaped("alpha", alpha, size, "one for each number of the baseline")
+        yield from shaped("beta", beta, (self.parameters,), self.predictor.one_for_each)
 
     def prepared(self, cohort: Cohort) -> PreparedPatients:
         """The cohort ready to be summed over, made at the first question and kept."""

@@ -1,1 +1,1 @@
-"""Files: put in place whole, read with care, followed, claimed."""
+"""Files: put in place whole, read with care, followed, locked."""

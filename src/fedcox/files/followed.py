@@ -32,9 +32,9 @@ class FollowedFile:
 
     def rows(self) -> list[dict[str, Any]]:
         """The same for a file of JSON lines; half a line is only counted."""
-        found = [_row(line) for line in self.lines()]
-        rows = [row for row in found if row is not None]
-        self.unreadable += len(found) - len(rows)
+        parsed = [_row(line) for line in self.lines()]
+        rows = [row for row in parsed if row is not None]
+        self.unreadable += len(parsed) - len(rows)
         return rows
 
 

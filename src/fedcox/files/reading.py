@@ -20,21 +20,21 @@ def read_toml(path: str | Path, *, kind: str, error: type[InputError]) -> str:
         raise error(f"{file}: there is no such {kind} file.") from None
     except IsADirectoryError:
         raise error(f"{file}: this is a folder; a {kind} is one TOML file.") from None
-    except UnicodeDecodeError as found:
+    except UnicodeDecodeError as cause:
         raise error(
-            f"{file}: this {kind} file is not UTF-8 text (byte {found.start + 1}).",
+            f"{file}: this {kind} file is not UTF-8 text (byte {cause.start + 1}).",
             ["Save it with the encoding UTF-8."],
         ) from None
-    except OSError as found:
-        raise error(f"{file}: this {kind} file cannot be read: {found.strerror}.") from None
+    except OSError as cause:
+        raise error(f"{file}: this {kind} file cannot be read: {cause.strerror}.") from None
 
 
 def parse_toml(text: str, *, source: str, error: type[InputError]) -> dict[str, Any]:
     """The tables of a TOML text; `source` names it in errors."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as found:
-        raise error(f"{source}: this is not valid TOML.", [f"{found}."]) from None
+    except tomllib.TOMLDecodeError as cause:
+        raise error(f"{source}: this is not valid TOML.", [f"{cause}."]) from None
 
 
 #: Where Linux says what a container may hold, in its second and its first version.
@@ -48,15 +48,15 @@ _LIMITS = (
 def machine_bytes() -> int | None:
     """Memory of the machine, or of the container it is; None where the system does not say."""
     try:
-        found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+        sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, ValueError, OSError):
-        found = []
+        sizes = []
     for file in _LIMITS:
         try:
-            found.append(int(file.read_text(encoding="ascii")))
+            sizes.append(int(file.read_text(encoding="ascii")))
         except (OSError, ValueError):  # another system, or "max"
             continue
-    return min(found, default=None)
+    return min(sizes, default=None)
 
 
 def too_large_fault(declared: int) -> str | None:

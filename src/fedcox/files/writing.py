@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from fedcox.errors import OutputError
 
@@ -33,7 +36,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         part.chmod(OWNERS_FILE)  # whatever wrote it
         _to_disk(part)
         part.replace(target)
-        _folder_to_disk(target.parent)
+        with suppress(OSError):  # of Windows and some network file systems, which cannot
+            sync_folder(target.parent)
     except OSError as error:
         raise OutputError(
             f"Cannot write {target}: {error.strerror or error}.",
@@ -73,27 +77,44 @@ def _to_disk(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _folder_to_disk(folder: Path) -> None:
-    """The new name itself, where the system lets folders be opened."""
+@contextmanager
+def open_folder(folder: Path) -> Iterator[int]:
+    """A handle of a folder, for as long as the block lasts."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows
-        return
-    try:
-        os.fsync(handle)
-    except OSError:  # some network file systems
-        return
+        yield handle
     finally:
         os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk: a power cut then loses none."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
+    with open_folder(folder) as handle:
         os.fsync(handle)
-    finally:
-        os.close(handle)
+
+
+def replace_file(folder: int, name: str, content: bytes) -> None:
+    """Put bytes at `name` in an open folder, whole or not at all, also after a power failure.
+
+    They are for their owner only. The folder is the one that was opened, wherever it is by now;
+    OSError where it does not take them. One writer at a time.
+    """
+    fresh = f"{name}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with os.fdopen(os.open(fresh, flags, OWNERS_FILE, dir_fd=folder), "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.fsync(folder)
+
+
+def append_to_disk(path: Path, content: bytes) -> None:
+    """Write at the end of a file, and wait until it is on the disk."""
+    with path.open("ab") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def write_atomically(path: str | Path, content: str | bytes | Iterable[str]) -> None:
@@ -109,6 +130,30 @@ def write_atomically(path: str | Path, content: str | bytes | Iterable[str]) -> 
     whole = [content] if isinstance(content, str | bytes) else content
     with whole_file(path) as part, part.open("wb") as file:
         file.writelines(one.encode() if isinstance(one, str) else one for one in whole)
+
+
+def write_csv(path: str | Path, rows: Iterable[Iterable[str | int]]) -> None:
+    """Put a table at `path`, whole, for its owner only; a folder that is missing is made."""
+    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def json_text(record: Any) -> str:
+    """A record as it is read by people: indented, in its own letters, with no NaN in it."""
+    return json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def write_json(path: str | Path, record: Any) -> None:
+    """Put a record at `path`, whole or not at all."""
+    write_atomically(path, json_text(record) + "\n")
+
+
+def check_file(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that exists, before any work is done."""
+    if path.exists() and not overwrite:
+        raise OutputError(
+            f"{path} exists already.", ["Choose another name, or say --overwrite."]
+        )
 
 
 def check_folder(

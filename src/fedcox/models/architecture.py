@@ -8,17 +8,22 @@ never sees the interval. The hazard of a sample in interval m depends on α_m + 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedcox.errors import WeightsError, needs_extra
+from fedcox.survival.bounds import between
 
 if TYPE_CHECKING:
     from torch import nn
 
 Inputs = Literal["table", "bags", "both"]
+
+#: Units of a layer, features of a tile, columns of a table.
+_MOST_UNITS = 16_384
+_MOST_LAYERS = 100
 
 
 def check_torch() -> None:
@@ -51,6 +56,19 @@ class _ListedArchitecture(AbstractArchitecture):
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """A center has to hold all weights, and has so many `columns`, if that is known."""
+        sizes: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        hidden, read = sizes["hidden"], sizes.get("columns")
+        layers = hidden if isinstance(hidden, tuple) else (hidden,)
+        yield from between("features", sizes.get("features"), 1, _MOST_UNITS)
+        yield from between("columns", read, 1, _MOST_UNITS)
+        yield from between("hidden layers", len(layers), 0, _MOST_LAYERS)
+        for units in layers:
+            yield from between("hidden", units, 1, _MOST_UNITS)
+        if None not in (read, columns) and read != columns:
+            yield f"the network reads {read} columns, and patients have {columns}"
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ import numpy as np
 from fedcox.errors import CohortError, InputError
 from fedcox.models.architecture import AbstractArchitecture, check_torch
 from fedcox.models.predictor import AbstractPredictor, TimeAndScale
+from fedcox.survival.bounds import positive
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail, zero_derivatives
 from fedcox.survival.link import AbstractLink
+from fedcox.survival.person_periods import CellChoice
 from fedcox.survival.preparation import PreparedPatients
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.single_cells import CellChoice
 
 if TYPE_CHECKING:
     from fedcox.models.network_patients import NetworkPatients
@@ -55,11 +56,16 @@ class Network(AbstractPredictor):
 
     prefix = "network "
     has_curvature = False
+    one_for_each = "one for each weight"
 
     @property
     def numbers(self) -> int:
         """A few for its form."""
         return 8
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """A weight multiplies."""
+        yield from positive("event_weight", self.event_weight)
 
     def parameters(self, columns: int) -> int:
         check_torch()
@@ -203,6 +209,12 @@ class PreparedNetwork:
         if self.laid_out is None:
             return iter(())
         return self.model.patient_gradients(beta, alpha, self.laid_out, rows)
+
+
+def network_alone(predictor: AbstractPredictor) -> Iterator[str]:
+    """A predictor without weights, for what is asked of them."""
+    if not isinstance(predictor, Network):
+        yield "the setting's predictor must be a network"
 
 
 def network_of(predictor: AbstractPredictor) -> Network:

@@ -14,7 +14,7 @@ from fedcox.models.architecture import AbstractArchitecture, Inputs
 from fedcox.models.network import SlideWeight
 from fedcox.models.slide_tensors import AbstractSlides, slide_tensors
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
-from fedcox.survival.time_grid import TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
 
 
 @dataclass(frozen=True, eq=False)

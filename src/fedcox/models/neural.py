@@ -40,7 +40,7 @@ from fedcox.models.recorded_step import RecordedSteps, recorded_steps
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives
 from fedcox.survival.link import LinkName
-from fedcox.survival.time_grid import TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
 
 _NUMBERS = 2**22  # of single patients' gradients that are held together
 

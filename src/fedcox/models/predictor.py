@@ -7,6 +7,7 @@ ready to be summed over. Nothing above it asks which one it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -14,12 +15,11 @@ import numpy as np
 
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import AbstractLink
+from fedcox.survival.person_periods import CellChoice, SingleCells
 from fedcox.survival.preparation import PreparedPatients, prepare_placed
-from fedcox.survival.scaling import Scaling
-from fedcox.survival.single_cells import CellChoice, SingleCells
-from fedcox.survival.time_grid import TimeAtRisk
+from fedcox.survival.scaling import Scaling, linear_predictor
+from fedcox.survival.time_at_risk import TimeAtRisk
 
 
 class TimeAndScale(Protocol):
@@ -56,6 +56,8 @@ class AbstractPredictor(ABC):
     prefix: ClassVar[str]
     #: Whether sums over patients have second derivatives, for solvers of second order.
     has_curvature: ClassVar[bool]
+    #: What a number of β is for, in the words of whoever misses one.
+    one_for_each: ClassVar[str]
 
     @property
     @abstractmethod
@@ -96,6 +98,7 @@ class Linear(AbstractPredictor):
 
     prefix = ""
     has_curvature = True
+    one_for_each = "one for each column kept"
 
     @property
     def numbers(self) -> int:
@@ -129,3 +132,9 @@ class Linear(AbstractPredictor):
 
 
 LINEAR = Linear()
+
+
+def linear_alone(predictor: AbstractPredictor) -> Iterator[str]:
+    """A predictor without coefficients, for what is asked of them."""
+    if not isinstance(predictor, Linear):
+        yield "the setting's predictor must be linear"

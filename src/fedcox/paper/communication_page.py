@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from fedcox.files.writing import write_atomically
 from fedcox.paper.communication import (
     CLOSE,
     METHODS,
     PAPER_ROUNDS,
     CommunicationStudy,
     Cost,
+    Messages,
     slope,
 )
-from fedcox.paper.recorded_run import Messages
-from fedcox.reports.axis import ValueAxis, powers_axis
-from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import DASH, bytes_text, count_text, short_text
 from fedcox.reports.page import Fact, page_html
+from fedcox.reports.plot import (
+    Line,
+    LinePlot,
+    TitledPlot,
+    ValueAxis,
+    ends_in_words,
+    line_plot,
+    log_axis,
+    powers_axis,
+)
 
 _ORDERS = {
     "DT-FL, Adam": "O(T + P)",
@@ -49,15 +55,6 @@ _TOTAL = {
 
 
 @dataclass(frozen=True)
-class SizePlot:
-    """A figure over T or over P, with the other held fixed."""
-
-    title: str
-    unit: str
-    plot: LinePlot
-
-
-@dataclass(frozen=True)
 class RoundLine:
     """One method's usual round: its size, and how it grows."""
 
@@ -81,16 +78,6 @@ class TotalLine:
     close_bytes: str
     stop_rounds: str
     stop_bytes: str
-
-
-def write_communication_page(
-    path: str | Path,
-    result: CommunicationStudy,
-    *,
-    command: str = "fedcox reproduce communication",
-) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, communication_html(result, command=command))
 
 
 def communication_html(result: CommunicationStudy, *, command: str) -> str:
@@ -157,7 +144,7 @@ def _facts(result: CommunicationStudy) -> list[Fact]:
 
 def _plots(
     result: CommunicationStudy, methods: Mapping[str, str], measure: Callable[[Cost], int]
-) -> tuple[SizePlot, SizePlot]:
+) -> tuple[TitledPlot, TitledPlot]:
     """Over T at the most covariates, and over P at the most event times."""
     most, widest = result.times[-1], result.columns[-1]
 
@@ -175,12 +162,12 @@ def _plots(
     over_columns = lines([(most, width) for width in result.columns], 1)
     up = powers_axis([value for line in over_times + over_columns for _, value in line.points])
     return (
-        SizePlot(
+        TitledPlot(
             f"Over event times, P = {count_text(widest)}",
             "event times T",
             _plot(over_times, result.times, up),
         ),
-        SizePlot(
+        TitledPlot(
             f"Over covariates, T = {count_text(most)}",
             "covariates P",
             _plot(over_columns, result.columns, up),
@@ -189,16 +176,11 @@ def _plots(
 
 
 def _plot(lines: Sequence[Line], sizes: Sequence[int], up: ValueAxis) -> LinePlot:
-    across = ValueAxis(sizes[0], sizes[-1], (), logarithmic=True)
-    words = "; ".join(
-        f"{line.label} from {count_text(line.points[0][1])} to {count_text(line.points[-1][1])}"
-        for line in lines
-    )
     return line_plot(
         lines,
-        across.with_ticks([(size, count_text(size)) for size in sizes]),
+        log_axis([(size, count_text(size)) for size in sizes]),
         up,
-        alt=f"{words}. All numbers are in the table below.",
+        alt=f"{ends_in_words(lines, count_text)}. All numbers are in the table below.",
     )
 
 

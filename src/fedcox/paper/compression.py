@@ -8,20 +8,20 @@ the ledger. L-BFGS, which needs fewer rounds for the same optimum, stands beside
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from fedcox.data.center_split import split_uniformly
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import simulate_paper_cohort, split_uniformly
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.comparison import Claim
+from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
-from fedcox.evaluation.versions import library_versions
 from fedcox.federation.compression import CompressionName
+from fedcox.paper.small_study import Progress
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
@@ -31,11 +31,8 @@ from fedcox.study.fit import start
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
-
-#: Hears how many of how many simulated studies are done, and which comes next.
-Progress = Callable[[int, int, str], None]
+from fedcox.survival.scaling import linear_predictor
 
 CENTERS = 5
 INTERVALS = 30
@@ -64,7 +61,7 @@ QUICK = Sizes(1500, 2, (20, 60), (15, 40, 80))
 
 
 @dataclass(frozen=True)
-class Method:
+class TravelMethod:
     """A way for gradients to travel: compressed in Adam's rounds, or in L-BFGS's as doubles."""
 
     name: str
@@ -82,19 +79,19 @@ _COMPRESSED: tuple[tuple[str, CompressionName, float | None], ...] = (
     ("random 10 %", "random-k", 0.1),
 )
 METHODS = (
-    Method(DOUBLES, "none"),
-    Method("single precision", "float32"),
+    TravelMethod(DOUBLES, "none"),
+    TravelMethod("single precision", "float32"),
     *(
-        Method(name if feedback else f"{name}, no feedback", compression, keep, feedback)
+        TravelMethod(name if feedback else f"{name}, no feedback", compression, keep, feedback)
         for name, compression, keep in _COMPRESSED
         for feedback in (True, False)
     ),
-    Method(LBFGS_NAME, None),
+    TravelMethod(LBFGS_NAME, None),
 )
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedRun:
     """One method on patients with so many covariates, in so many rounds.
 
     `bytes_up` is what one center sent for it, agreements before the fit and the last question
@@ -133,18 +130,18 @@ class CompressionStudy:
     studies: int
     columns: tuple[int, ...]
     rounds: tuple[int, ...]
-    trained: tuple[Trained, ...]
+    trained: tuple[TrainedRun, ...]
     versions: Mapping[str, str]
     centers: int = CENTERS
     intervals: int = INTERVALS
     learning_rate: float = LEARNING_RATE
 
-    def along(self, method: str, columns: int) -> tuple[Trained, ...]:
+    def along(self, method: str, columns: int) -> tuple[TrainedRun, ...]:
         """From few rounds to many."""
         wanted = method, columns
-        return tuple(found for found in self.trained if (found.method, found.columns) == wanted)
+        return tuple(run for run in self.trained if (run.method, run.columns) == wanted)
 
-    def last(self, method: str, columns: int) -> Trained:
+    def last(self, method: str, columns: int) -> TrainedRun:
         """After the most rounds."""
         return self.along(method, columns)[-1]
 
@@ -162,14 +159,14 @@ class CompressionStudy:
     def from_json(cls, record: Mapping[str, Any]) -> CompressionStudy:
         """The study whose JSON this is."""
         trained = tuple(
-            Trained(
+            TrainedRun(
                 **{
-                    **found,
-                    "c_indices": tuple(found["c_indices"]),
-                    "losses": tuple(found["losses"]),
+                    **run,
+                    "c_indices": tuple(run["c_indices"]),
+                    "losses": tuple(run["losses"]),
                 }
             )
-            for found in record["trained"]
+            for run in record["trained"]
         )
         sizes = {name: tuple(record[name]) for name in ("columns", "rounds")}
         kept = {name: value for name, value in record.items() if name != "claims"}
@@ -182,7 +179,7 @@ def run_compression(
     """Simulate studies and train each by every method; `quick` takes fewer and smaller ones."""
     sizes = QUICK if quick else FULL
     total = len(sizes.columns) * sizes.studies
-    runs: dict[int, list[list[Trained]]] = {width: [] for width in sizes.columns}
+    runs: dict[int, list[list[TrainedRun]]] = {width: [] for width in sizes.columns}
     for done, (width, number) in enumerate(product(sizes.columns, range(sizes.studies))):
         progress(done, total, f"P = {width}, study {number + 1}")
         runs[width].append(trained_once(sizes, width, seed=derived_seed(seed, number)))
@@ -194,17 +191,17 @@ def run_compression(
         sizes.columns,
         sizes.rounds,
         tuple(
-            _over_studies(found)
+            _over_studies(run)
             for width in sizes.columns
-            for found in zip(*runs[width], strict=True)
+            for run in zip(*runs[width], strict=True)
         ),
         library_versions(),
     )
 
 
-def trained_once(sizes: Sizes, columns: int, *, seed: int) -> list[Trained]:
+def trained_once(sizes: Sizes, columns: int, *, seed: int) -> list[TrainedRun]:
     """Every method, for every number of rounds, on one simulated study."""
-    study = SimulatedStudy.of(sizes.patients, columns, seed=seed)
+    study = SplitStudy.of(sizes.patients, columns, seed=seed)
     optimum = Newton().minimise(study.federation, study.problem)
     return [
         study.trained(method.name, solver, optimum.loss)
@@ -213,7 +210,7 @@ def trained_once(sizes: Sizes, columns: int, *, seed: int) -> list[Trained]:
     ]
 
 
-def _solvers(method: Method, sizes: Sizes, seed: int) -> Sequence[AbstractSolver]:
+def _solvers(method: TravelMethod, sizes: Sizes, seed: int) -> Sequence[AbstractSolver]:
     compression = method.compression
     if compression is None:
         return [LBFGS(max_rounds=rounds) for rounds in sizes.lbfgs_rounds]
@@ -231,7 +228,7 @@ def _solvers(method: Method, sizes: Sizes, seed: int) -> Sequence[AbstractSolver
 
 
 @dataclass(frozen=True, eq=False)
-class SimulatedStudy:
+class SplitStudy:
     """The paper's patients in a few centers, and others to judge by."""
 
     federation: InProcess
@@ -240,7 +237,7 @@ class SimulatedStudy:
     test: Cohort
 
     @classmethod
-    def of(cls, patients: int, columns: int, *, seed: int) -> SimulatedStudy:
+    def of(cls, patients: int, columns: int, *, seed: int) -> SplitStudy:
         """Censoring is uniform up to one median survival for everybody."""
         cohort = simulate_paper_cohort(
             patients,
@@ -269,7 +266,7 @@ class SimulatedStudy:
         agreement = agree(plan, federation)
         return cls(federation, agreement, start(plan, agreement), cohort.take(test))
 
-    def trained(self, method: str, solver: AbstractSolver, optimum: float) -> Trained:
+    def trained(self, method: str, solver: AbstractSolver, optimum: float) -> TrainedRun:
         """One method, with what one center sent for it."""
         mark = self.federation.ledger.mark()
         solution = solver.minimise(self.federation, self.problem)
@@ -278,7 +275,7 @@ class SimulatedStudy:
             for row in self.federation.ledger.since(mark)
             if row.center == self.federation.names[0] and row.query != _LAST_QUESTION
         ]
-        return Trained(
+        return TrainedRun(
             method,
             self.test.columns,
             len(rows),
@@ -299,10 +296,10 @@ class SimulatedStudy:
         return float("nan") if index is None else index
 
 
-def _over_studies(runs: Sequence[Trained]) -> Trained:
+def _over_studies(runs: Sequence[TrainedRun]) -> TrainedRun:
     """One method on several studies; L-BFGS may stop a round earlier in one of them."""
     first = runs[0]
-    return Trained(
+    return TrainedRun(
         first.method,
         first.columns,
         round(float(np.mean([run.rounds for run in runs]))),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
-from fedcox.files.writing import write_atomically
 from fedcox.paper.compression import (
     DOUBLES,
     LBFGS_NAME,
@@ -14,8 +12,6 @@ from fedcox.paper.compression import (
     CompressionStudy,
     claims,
 )
-from fedcox.reports.axis import ValueAxis, plain_axis
-from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import (
     DASH,
     bytes_text,
@@ -25,17 +21,10 @@ from fedcox.reports.number_text import (
     signed_text,
 )
 from fedcox.reports.page import Fact, page_html
+from fedcox.reports.plot import Line, TitledPlot, ValueAxis, line_plot, log_axis, plain_axis
 
 #: Methods in the figure, each with its colour and dashes; the table has all of them.
 _DRAWN = (DOUBLES, "8-bit", "sign", "top 10 %", "top 3 %", "random 10 %", LBFGS_NAME)
-
-
-@dataclass(frozen=True)
-class WidthPlot:
-    """A figure for one number of covariates."""
-
-    title: str
-    plot: LinePlot
 
 
 @dataclass(frozen=True)
@@ -50,16 +39,6 @@ class MethodLine:
     c_index: str
     difference: str
     loss: str
-
-
-def write_compression_page(
-    path: str | Path,
-    result: CompressionStudy,
-    *,
-    command: str = "fedcox reproduce compression",
-) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, compression_html(result, command=command))
 
 
 def compression_html(result: CompressionStudy, *, command: str) -> str:
@@ -82,10 +61,10 @@ def _facts(result: CompressionStudy) -> list[Fact]:
     widest = result.columns[-1]
 
     def fact(method: str) -> Fact:
-        found = result.last(method, widest)
+        run = result.last(method, widest)
         gap = signed_text(result.difference(method, widest)[0])
-        detail = f"c-index {found.mean:.3f}, {gap} from doubles"
-        return Fact(bytes_text(found.bytes_up), method, detail)
+        detail = f"c-index {run.mean:.3f}, {gap} from doubles"
+        return Fact(bytes_text(run.bytes_up), method, detail)
 
     doubles = result.last(DOUBLES, widest)
     return [
@@ -99,11 +78,11 @@ def _facts(result: CompressionStudy) -> list[Fact]:
     ]
 
 
-def _figure(result: CompressionStudy, columns: int) -> WidthPlot:
+def _figure(result: CompressionStudy, columns: int) -> TitledPlot:
     lines = [
         Line(
             name,
-            [(found.bytes_up / 1000, found.mean) for found in result.along(name, columns)],
+            [(run.bytes_up / 1000, run.mean) for run in result.along(name, columns)],
             style,
         )
         for style, name in enumerate(_DRAWN)
@@ -120,33 +99,32 @@ def _figure(result: CompressionStudy, columns: int) -> WidthPlot:
         plain_axis([y for _, y in points]),
         alt=f"C-index over kilobytes. {words}. All numbers are in the table below.",
     )
-    return WidthPlot(f"P = {count_text(columns)}", plot)
+    return TitledPlot(f"P = {count_text(columns)}", "C-index on unseen patients", plot)
 
 
 def _kilobytes(sizes: list[float]) -> ValueAxis:
     """Logarithmic, from power of ten to power of ten, the powers written out."""
     first, last = math.floor(math.log10(min(sizes))), math.ceil(math.log10(max(sizes)))
     powers = range(first, max(last, first + 1) + 1)
-    axis = ValueAxis(10.0 ** powers[0], 10.0 ** powers[-1], (), logarithmic=True)
-    return axis.with_ticks([(10.0**power, short_text(10.0**power)) for power in powers])
+    return log_axis([(10.0**power, short_text(10.0**power)) for power in powers])
 
 
 def _lines(result: CompressionStudy, columns: int) -> list[MethodLine]:
     whole = result.last(DOUBLES, columns).bytes_up
     lines = []
     for method in METHODS:
-        found = result.last(method.name, columns)
+        run = result.last(method.name, columns)
         gap, error = result.difference(method.name, columns)
         lines.append(
             MethodLine(
                 method.name,
-                count_text(found.rounds),
-                bytes_text(found.bytes_up / found.rounds),
-                bytes_text(found.bytes_up),
-                percent_text(found.bytes_up / whole),
-                f"{found.mean:.3f} ± {found.spread:.3f}",
+                count_text(run.rounds),
+                bytes_text(run.bytes_up / run.rounds),
+                bytes_text(run.bytes_up),
+                percent_text(run.bytes_up / whole),
+                f"{run.mean:.3f} ± {run.spread:.3f}",
                 DASH if method.name == DOUBLES else f"{signed_text(gap, 4)} ± {error:.4f}",
-                _loss_text(found.loss),
+                _loss_text(run.loss),
             )
         )
     return lines

@@ -13,32 +13,29 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from fedcox.data.center_split import split_uniformly
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import simulate_paper_cohort, split_uniformly
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
 from fedcox.evaluation.comparison import Claim
+from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
-from fedcox.evaluation.versions import library_versions
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.paper.small_study import Progress
 from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.study import Study
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
-
-#: Hears how many of how many simulated studies are done, and which comes next.
-Progress = Callable[[int, int, str], None]
+from fedcox.survival.scaling import linear_predictor
 
 CENTERS = 5
 DELTA = 1e-5
@@ -93,7 +90,7 @@ class PrivacyStudy:
     columns: tuple[int, ...] = COLUMNS
     epsilons: tuple[float, ...] = EPSILONS
 
-    def found(self, method: str, columns: int, epsilon: float | None = None) -> Judged:
+    def judgement(self, method: str, columns: int, epsilon: float | None = None) -> Judged:
         wanted = method, columns, epsilon
         for judged in self.judged:
             if (judged.method, judged.columns, judged.epsilon) == wanted:
@@ -102,8 +99,8 @@ class PrivacyStudy:
 
     def lost(self, method: str, columns: int, epsilon: float | None) -> tuple[float, float]:
         """C-index below that without noise, on the same patients: mean and standard error."""
-        exact = np.array(self.found(NO_NOISE, columns).c_indices)
-        gaps = exact - self.found(method, columns, epsilon).c_indices
+        exact = np.array(self.judgement(NO_NOISE, columns).c_indices)
+        gaps = exact - self.judgement(method, columns, epsilon).c_indices
         return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size))
 
     def to_json(self) -> dict[str, Any]:
@@ -114,8 +111,8 @@ class PrivacyStudy:
     def from_json(cls, record: Mapping[str, Any]) -> PrivacyStudy:
         """The study whose JSON this is."""
         judged = tuple(
-            Judged(**{name: _read(value) for name, value in found.items()})
-            for found in record["judged"]
+            Judged(**{name: _read(value) for name, value in record_of_one.items()})
+            for record_of_one in record["judged"]
         )
         kept = {name: _read(value) for name, value in record.items() if name != "claims"}
         return cls(**{**kept, "judged": judged})
@@ -131,14 +128,14 @@ def run_privacy(
     """Simulate studies and fit each under every epsilon; `quick` takes fewer of them."""
     studies = _QUICK_STUDIES if quick else _STUDIES
     total = len(COLUMNS) * studies
-    found: dict[tuple[str, int, float | None], list[tuple[float, ...]]] = {}
+    figures_by_fit: dict[tuple[str, int, float | None], list[tuple[float, ...]]] = {}
     for done, (columns, number) in enumerate(product(COLUMNS, range(studies))):
         progress(done, total, f"P = {columns}, study {number + 1}")
         study = SimulatedStudy.of(columns, seed=derived_seed(seed, number))
         for (method, epsilon), figures in study.judged().items():
-            found.setdefault((method, columns, epsilon), []).append(figures)
+            figures_by_fit.setdefault((method, columns, epsilon), []).append(figures)
     progress(total, total, "")
-    judged = tuple(_together(key, figures) for key, figures in found.items())
+    judged = tuple(_together(key, figures) for key, figures in figures_by_fit.items())
     return PrivacyStudy(studies, judged, library_versions())
 
 
@@ -179,12 +176,12 @@ class SimulatedStudy:
     def judged(self) -> dict[tuple[str, float | None], tuple[float, ...]]:
         """C-index, error, coverage and price of every way of fitting, by name and epsilon."""
         exact = self.fitted(NO_NOISE, None)
-        found: dict[tuple[str, float | None], tuple[float, ...]] = {
+        figures: dict[tuple[str, float | None], tuple[float, ...]] = {
             (NO_NOISE, None): self._figures(exact, exact)
         }
         for epsilon, method in product(EPSILONS, (SECURE, EACH_CENTER)):
-            found[method, epsilon] = self._figures(self.fitted(method, epsilon), exact)
-        return found
+            figures[method, epsilon] = self._figures(self.fitted(method, epsilon), exact)
+        return figures
 
     def fitted(self, method: str, epsilon: float | None) -> FittedStudy:
         """The study as it is run by this method."""
@@ -258,12 +255,15 @@ def claims(study: PrivacyStudy) -> tuple[Claim, ...]:
     """What the study was made to find out, and whether it is so."""
     few, many = study.columns
     every = list(product(study.columns, study.epsilons))
-    fits = [study.found(SECURE, *each) for each in every]
+    fits = [study.judgement(SECURE, *each) for each in every]
     covered = _mean([share for fit in fits for share in fit.covered])
     lost = [study.lost(SECURE, few, 3.0)[0], study.lost(SECURE, many, 10.0)[0]]
-    arrived = [study.found(SECURE, few, 1.0).arrived, study.found(SECURE, many, 3.0).arrived]
+    arrived = [
+        study.judgement(SECURE, few, 1.0).arrived,
+        study.judgement(SECURE, many, 3.0).arrived,
+    ]
     prices, alone = (
-        [_mean(study.found(method, columns, 30.0).prices) for columns in study.columns]
+        [_mean(study.judgement(method, columns, 30.0).prices) for columns in study.columns]
         for method in (SECURE, EACH_CENTER)
     )
     return (

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from fedcox.files.writing import write_atomically
 from fedcox.paper.privacy import (
     EACH_CENTER,
     NO_NOISE,
@@ -18,21 +16,21 @@ from fedcox.paper.privacy import (
     PrivacyStudy,
     claims,
 )
-from fedcox.reports.axis import ValueAxis, plain_axis, powers_axis
-from fedcox.reports.line_plot import Line, LinePlot, line_plot
 from fedcox.reports.number_text import DASH, count_text, one_in_text, short_text, signed_text
 from fedcox.reports.page import Fact, page_html
+from fedcox.reports.plot import (
+    Line,
+    LinePlot,
+    TitledPlot,
+    ValueAxis,
+    ends_in_words,
+    line_plot,
+    log_axis,
+    plain_axis,
+    powers_axis,
+)
 
 _STYLES = {NO_NOISE: 0, SECURE: 1, EACH_CENTER: 2}
-
-
-@dataclass(frozen=True)
-class EpsilonFigure:
-    """A figure for one number of covariates."""
-
-    title: str
-    quantity: str
-    plot: LinePlot
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,6 @@ class EpsilonLine:
     arrived: str
     covered: str
     price: str
-
-
-def write_privacy_page(
-    path: str | Path, result: PrivacyStudy, *, command: str = "fedcox reproduce privacy"
-) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, privacy_html(result, command=command))
 
 
 def privacy_html(result: PrivacyStudy, *, command: str) -> str:
@@ -88,23 +79,23 @@ def _facts(result: PrivacyStudy) -> list[Fact]:
 
     def fact(columns: int, epsilon: float | None) -> Fact:
         method = NO_NOISE if epsilon is None else SECURE
-        found = result.found(method, columns, epsilon)
+        judged = result.judgement(method, columns, epsilon)
         label = method if epsilon is None else f"at epsilon {short_text(epsilon)}"
-        index = float(np.mean(found.c_indices))
+        index = float(np.mean(judged.c_indices))
         return Fact(f"{index:.3f}", label, f"c-index, P = {count_text(columns)}")
 
     shown = ((few, None), (few, 3.0), (many, None), (many, 10.0), (many, 3.0))
     return [fact(columns, epsilon) for columns, epsilon in shown]
 
 
-def _figures(result: PrivacyStudy, columns: int) -> list[EpsilonFigure]:
+def _figures(result: PrivacyStudy, columns: int) -> list[TitledPlot]:
     """C-index and error, one beside the other."""
     p = f"P = {count_text(columns)}"
-    index = _plot(result, columns, "C-index", lambda found: found.c_indices, plain_axis)
-    error = _plot(result, columns, "Error", lambda found: found.errors, powers_axis)
+    index = _plot(result, columns, "C-index", lambda judged: judged.c_indices, plain_axis)
+    error = _plot(result, columns, "Error", lambda judged: judged.errors, powers_axis)
     return [
-        EpsilonFigure(p, "C-index on unseen patients", index),
-        EpsilonFigure(p, "Error of a coefficient", error),
+        TitledPlot(p, "C-index on unseen patients", index),
+        TitledPlot(p, "Error of a coefficient", error),
     ]
 
 
@@ -117,21 +108,17 @@ def _plot(
 ) -> LinePlot:
     def point(name: str, epsilon: float) -> tuple[float, float]:
         given = None if name == NO_NOISE else epsilon
-        return epsilon, float(np.mean(values(result.found(name, columns, given))))
+        return epsilon, float(np.mean(values(result.judgement(name, columns, given))))
 
     ends = result.epsilons[0], result.epsilons[-1]
     lines = [
         Line(name, [point(name, epsilon) for epsilon in result.epsilons], style)
         for name, style in _STYLES.items()
     ]
-    words = "; ".join(
-        f"{line.label} from {line.points[0][1]:.3f} to {line.points[-1][1]:.3f}"
-        for line in lines
-    )
-    across = ValueAxis(*ends, (), logarithmic=True)
+    words = ends_in_words(lines, "{:.3f}".format)
     return line_plot(
         lines,
-        across.with_ticks([(epsilon, short_text(epsilon)) for epsilon in result.epsilons]),
+        log_axis([(epsilon, short_text(epsilon)) for epsilon in result.epsilons]),
         axis([y for line in lines for _, y in line.points]),
         alt=(
             f"{quantity} at epsilon {short_text(ends[0])} to {short_text(ends[1])}: {words}. "
@@ -143,22 +130,22 @@ def _plot(
 def _lines(result: PrivacyStudy, columns: int) -> list[EpsilonLine]:
     rows: list[tuple[str, float | None]] = [(NO_NOISE, None)]
     rows += [(name, epsilon) for name in (SECURE, EACH_CENTER) for epsilon in result.epsilons]
-    return [_line(result, result.found(name, columns, epsilon)) for name, epsilon in rows]
+    return [_line(result, result.judgement(name, columns, epsilon)) for name, epsilon in rows]
 
 
-def _line(result: PrivacyStudy, found: Judged) -> EpsilonLine:
-    gap, error = result.lost(found.method, found.columns, found.epsilon)
-    spread = float(np.std(found.c_indices, ddof=1))
-    exact = found.method == NO_NOISE
+def _line(result: PrivacyStudy, judged: Judged) -> EpsilonLine:
+    gap, error = result.lost(judged.method, judged.columns, judged.epsilon)
+    spread = float(np.std(judged.c_indices, ddof=1))
+    exact = judged.method == NO_NOISE
     return EpsilonLine(
-        found.method,
-        DASH if found.epsilon is None else short_text(found.epsilon),
-        f"{np.mean(found.c_indices):.3f} ± {spread:.3f}",
+        judged.method,
+        DASH if judged.epsilon is None else short_text(judged.epsilon),
+        f"{np.mean(judged.c_indices):.3f} ± {spread:.3f}",
         DASH if exact else f"{signed_text(-gap, 4)} ± {error:.4f}",
-        f"{np.mean(found.errors):.3f}",
-        f"{found.arrived} of {result.studies}",
-        _mean(found.covered, "{:.1%}").replace("%", " %"),
-        DASH if exact else _mean(found.prices, "× {:.2f}"),
+        f"{np.mean(judged.errors):.3f}",
+        f"{judged.arrived} of {result.studies}",
+        _mean(judged.covered, "{:.1%}").replace("%", " %"),
+        DASH if exact else _mean(judged.prices, "× {:.2f}"),
     )
 
 

@@ -1,13 +1,33 @@
-"""What a reproduction of the paper consists of: panels of a figure, and what it claims."""
+"""A reproduction of one section of the paper: its panels, its folder, its page, its claims."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
-from fedcox.evaluation.comparison import Claim, Comparison, SchemeSummary
+from rich.markup import escape
+from rich.table import Table
+
+from fedcox.errors import InputError, OutputError
+from fedcox.evaluation.comparison import REPLICATES, Claim, Comparison, SchemeSummary, compare
 from fedcox.evaluation.experiment import Experiment
-from fedcox.evaluation.result import Evaluation
+from fedcox.evaluation.result import Evaluation, Row, open_results
+from fedcox.evaluation.study_experiment import begin_folder
+from fedcox.files.writing import check_folder, write_json
+from fedcox.reports.evaluation_page import (
+    EvaluatedData,
+    EvaluationPage,
+    write_evaluation_page,
+)
+
+#: Comparisons by panel and evaluation.
+Compared = Mapping[tuple[str, Evaluation], Comparison]
+SUMMARY, PAGE = "reproduction.json", "reproduction.html"
+_Rows = Mapping[str, tuple[Row, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +39,6 @@ class Panel:
     experiment: Experiment
     unit: str
     notes: tuple[str, ...] = ()
-
-
-#: Comparisons by panel and evaluation.
-Compared = Mapping[tuple[str, Evaluation], Comparison]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,3 +66,180 @@ def mean_of(comparison: Comparison, scheme: str) -> float:
     """The scheme's mean c-index; NaN where no test set gave one, which no claim survives."""
     mean = summary_of(comparison, scheme).mean
     return float("nan") if mean is None else mean
+
+
+def rows_file(folder: Path, panel: str) -> Path:
+    """Where the rows of one panel are."""
+    return folder / f"{panel}.jsonl"
+
+
+def check_reproduction_folder(
+    folder: Path, panels: Sequence[str], *, overwrite: bool, resume: bool
+) -> None:
+    """Refuse a folder that exists, unless told to go on with it or to replace it."""
+    ours = _names(folder, panels)
+    check_resumable_folder(
+        folder,
+        lambda path: path.name in ours and path.is_file(),
+        overwrite=overwrite,
+        resume=resume,
+        kept="the rows that are there",
+    )
+
+
+def check_resumable_folder(
+    folder: Path,
+    is_ours: Callable[[Path], bool],
+    *,
+    overwrite: bool,
+    resume: bool,
+    kept: str,
+) -> None:
+    """Refuse a folder in use where nobody said a word about it, and one with other files."""
+    if overwrite and resume:
+        raise InputError(
+            "--overwrite and --resume exclude each other.",
+            [f"Say --resume to keep {kept}, --overwrite to begin again."],
+        )
+    if folder.is_dir():
+        if not any(folder.iterdir()):
+            return
+        if not overwrite and not resume:
+            raise OutputError(
+                f"The folder {folder} exists already.",
+                [
+                    "Say --resume to go on with it, --overwrite to begin again, or choose "
+                    "another."
+                ],
+            )
+    check_folder(folder, overwrite=overwrite or resume, is_ours=is_ours, what="reproduction")
+
+
+def begin_reproduction(folder: Path, panels: Sequence[Panel], *, overwrite: bool) -> None:
+    """Make the folder ready for rows; a file of another experiment is told before any run."""
+    names = _names(folder, [panel.name for panel in panels])
+    begin_folder(folder, names, overwrite=overwrite)
+    for panel in panels:
+        open_results(rows_file(folder, panel.name), panel.experiment.header)
+
+
+def _names(folder: Path, panels: Sequence[str]) -> set[str]:
+    return {SUMMARY, PAGE, *(rows_file(folder, panel).name for panel in panels)}
+
+
+def write_reproduction(
+    folder: Path,
+    reproduction: Reproduction,
+    compared: Compared,
+    claims: Sequence[Claim],
+    *,
+    command: str,
+) -> None:
+    """Write reproduction.json: what was run, what came out, which statements held."""
+    record = {
+        "reproduction": reproduction.name,
+        "command": command,
+        "panels": {
+            panel.name: {**panel.experiment.header, "notes": [*panel.notes]}
+            for panel in reproduction.panels
+        },
+        "comparisons": [
+            {
+                "panel": panel,
+                **asdict(comparison),
+                "interval": REPLICATES[comparison.replicates],
+            }
+            for (panel, _), comparison in compared.items()
+        ],
+        "claims": [asdict(claim) for claim in claims],
+    }
+    write_json(folder / SUMMARY, record)
+
+
+def expected_indices(
+    reproduction: str,
+) -> Mapping[str, Mapping[tuple[Evaluation, str], float]]:
+    """Mean c-indices of the stored full run, by panel, evaluation and scheme.
+
+    The paper shows its own in figures without numbers; these are what its sizes gave here.
+    """
+    stored: dict[str, Any] = json.loads(
+        files("fedcox.paper").joinpath("expected.json").read_text(encoding="utf-8")
+    )
+    return {
+        panel: {
+            (evaluation, scheme): index
+            for evaluation, schemes in evaluations.items()
+            for scheme, index in schemes.items()
+        }
+        for panel, evaluations in stored.get(reproduction, {}).items()
+    }
+
+
+def write_reproduction_run(
+    out: Path, reproduction: Reproduction, rows: _Rows, *, command: str
+) -> tuple[Compared, tuple[Claim, ...]]:
+    """Compare the rows of every panel, check the claims, and write both; then give them."""
+    compared = {
+        (panel.name, comparison.evaluation): comparison
+        for panel in reproduction.panels
+        for comparison in compare(
+            rows[panel.name], drawn_anew=panel.experiment.problem.drawn_anew
+        )
+    }
+    claims = reproduction.claims(compared)
+    write_reproduction(out, reproduction, compared, claims, command=command)
+    page = _page(reproduction, rows, claims, command)
+    write_evaluation_page(page, out / PAGE)
+    return compared, claims
+
+
+def _page(
+    reproduction: Reproduction, rows: _Rows, claims: tuple[Claim, ...], command: str
+) -> EvaluationPage:
+    expected = expected_indices(reproduction.name)
+    return EvaluationPage(
+        title=reproduction.title,
+        lead=reproduction.lead,
+        data=[
+            _data(panel, rows[panel.name], expected.get(panel.name, {}))
+            for panel in reproduction.panels
+        ],
+        command=command,
+        versions=reproduction.panels[0].experiment.header["versions"],
+        reference=reproduction.reference,
+        source="fedcox's stored run at the paper's sizes",
+        claims=claims,
+        claims_note=reproduction.claims_note,
+    )
+
+
+def _data(
+    panel: Panel, rows: tuple[Row, ...], expected: Mapping[tuple[Evaluation, str], float]
+) -> EvaluatedData:
+    experiment = panel.experiment
+    return EvaluatedData(
+        panel.title,
+        rows,
+        experiment.problem.cohorts(experiment.seeds[0]),
+        panel.unit,
+        drawn_anew=experiment.problem.drawn_anew,
+        expected=expected,
+        notes=panel.notes,
+    )
+
+
+def claims_table(claims: Sequence[Claim], *, title: str, caption: str | None = None) -> Table:
+    """One row per claim."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption=caption,
+        caption_justify="left",
+    )
+    for name in ("statement", "measured", "held"):
+        table.add_column(name)
+    for claim in claims:
+        table.add_row(escape(claim.statement), claim.measured, "yes" if claim.held else "NO")
+    return table

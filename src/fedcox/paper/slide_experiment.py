@@ -3,6 +3,9 @@
 The reducer is fitted on the training folds alone. Second moments of tile features add up, so
 every fold's are asked for once and the other folds' are added: the same sums as of a question
 to the training patients, at a fifth of the work.
+
+DT-FL is trained over the centers; MINI, the paper's baseline, is the same tile scorer under
+Cox's loss on minibatches of pooled slides.
 """
 
 from __future__ import annotations
@@ -20,15 +23,20 @@ from fedcox.errors import CohortError
 from fedcox.evaluation.folds import TestSet, fold_numbers, fold_test_set
 from fedcox.evaluation.held_out import held_out_patients, training_federation
 from fedcox.evaluation.result import Row
+from fedcox.evaluation.scheme import TrainingTraffic
 from fedcox.evaluation.seeds import derived_seed
-from fedcox.evaluation.traffic import Traffic
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.models.architecture import TileScorer
-from fedcox.paper.slide_minibatch import SlideMinibatch, TileRisk
 from fedcox.paper.slide_study import DISCRETE, MINI
+from fedcox.paper.small_study import Progress
 from fedcox.slides.feature_files import LARGEST_FEATURE
-from fedcox.slides.reduction import Reducer, ReducerFacts, reducer_from_moments
-from fedcox.slides.tile_reduction import Reduction, check_numbers
+from fedcox.slides.reduction import (
+    Reducer,
+    ReducerFacts,
+    Reduction,
+    check_numbers,
+    reducer_from_moments,
+)
 from fedcox.slides.tile_scores import ScoreScale
 from fedcox.solvers.adam import NetworkAdam
 from fedcox.study.plan import NetworkPlan
@@ -36,9 +44,88 @@ from fedcox.study.training import threads_for, train_network
 from fedcox.survival.bags import Bags, SlideArray, SlideFeatures
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
+from fedcox.survival.descent import AdamDescent
 
-#: Hears how many of how many folds are done, and what comes next.
-Progress = Callable[[int, int, str], None]
+
+@dataclass(frozen=True)
+class SlideMinibatch:
+    """How MINI is trained; the numbers are the paper's.
+
+    Batches of 30 slides without replacement, 20 epochs, Adam with a learning rate of 0.001.
+    Every slide is a sample of its own; the risk set of an event is what the batch holds of it.
+    A batch without an event teaches nothing and moves nothing.
+    """
+
+    epochs: int = 20
+    batch_size: int = 30
+    learning_rate: float = 1e-3
+    hidden: int = 128
+
+    def train(self, patients: Cohort, *, seed: int) -> TileRisk:
+        """Adam on all patients' slides; `seed` decides the start and the batches."""
+        from fedcox.models.modules import start
+        from fedcox.models.neural import NeuralModel
+
+        slides = _slide_by_slide(patients)
+        if not slides.event.any():
+            raise CohortError("No training patient has an event.")
+        architecture = TileScorer(_bags(slides).features, self.hidden)
+        model = NeuralModel(architecture, "logit", 0)
+        samples = model.lay_out(slides, None)
+        theta = start(architecture, seed)
+        adam, rng = AdamDescent(theta.size), np.random.default_rng(seed)
+        for _ in range(self.epochs):
+            order = rng.permutation(slides.patients)
+            for first in range(0, slides.patients, self.batch_size):
+                batch = order[first : first + self.batch_size]
+                if slides.event[batch].any():
+                    gradient = model.cox_gradient(theta, samples, batch)
+                    adam.step(theta, gradient.beta / batch.size, self.learning_rate)
+        return TileRisk(architecture, theta)
+
+
+@dataclass(frozen=True, eq=False)
+class TileRisk:
+    """A trained tile scorer: risk of patients, scores of tiles, both times `slope`."""
+
+    architecture: TileScorer
+    theta: FloatArray
+    slope: float = 1.0
+
+    def tile_scores(self, slides: Sequence[SlideFeatures]) -> list[FloatArray]:
+        """The exact score of every tile, one array for each slide."""
+        from fedcox.models.tile_scorer import tile_scores
+
+        return [
+            self.slope * tile_scores(slide.read(), self.architecture, self.theta)
+            for slide in slides
+        ]
+
+    def risk(self, patients: Cohort) -> FloatArray:
+        """The mean over a patient's slides of the mean over their tiles; higher is worse."""
+        means = [
+            [float(scores.mean()) for scores in self.tile_scores(slides)]
+            for slides in _bags(patients).slides
+        ]
+        return np.array([np.mean(slides) for slides in means])
+
+
+def _slide_by_slide(patients: Cohort) -> Cohort:
+    """Every slide as if it were a patient of its own, with the patient's outcome."""
+    bags = _bags(patients)
+    owner = [row for row, slides in enumerate(bags.slides) for _ in slides]
+    return Cohort(
+        np.empty((len(owner), 0)),
+        patients.time[owner],
+        patients.event[owner],
+        bags=Bags(tuple((slide,) for slides in bags.slides for slide in slides), bags.features),
+    )
+
+
+def _bags(patients: Cohort) -> Bags:
+    if patients.bags is None:
+        raise CohortError("These patients have no slides.")
+    return patients.bags
 
 
 @dataclass(frozen=True)
@@ -63,7 +150,7 @@ class SlideRecipe:
         rows = patients = 0
         for cohort in cohorts.values():
             patients += cohort.patients
-            slides = [len(own) for own in cohort.bags.slides] if cohort.bags else []
+            slides = [len(each) for each in cohort.bags.slides] if cohort.bags else []
             rows += int(np.dot(np.ceil(cohort.time / self.width), slides))
         return max(1, round(self.batch_rows * patients / max(rows, 1)))
 
@@ -139,8 +226,8 @@ def judged_folds(
                 progress(done, total, f"run {seed + 1}, fold {fold}: {words}")
 
             with threads_for(reduced.cohorts.values(), os.cpu_count()):
-                found = _judged(reduced, recipe, test, (seed, fold), tell)
-            yield replace(found, seconds={"reduce": reducing, **found.seconds})
+                judged = _judged(reduced, recipe, test, (seed, fold), tell)
+            yield replace(judged, seconds={"reduce": reducing, **judged.seconds})
             done += 1
     progress(total, total, "")
 
@@ -167,8 +254,8 @@ def with_reduced(patients: SlidePatients, reducer: Reducer) -> SlidePatients:
     """The same patients with reduced features, in memory as half floats, as files keep them."""
     cohorts = {}
     for name, cohort in patients.cohorts.items():
-        own = cohort.bags.slides if cohort.bags is not None else ()
-        slides = tuple(tuple(_half(reducer, slide) for slide in slides) for slides in own)
+        before = cohort.bags.slides if cohort.bags is not None else ()
+        slides = tuple(tuple(_half(reducer, slide) for slide in slides) for slides in before)
         cohorts[name] = replace(cohort, bags=Bags(slides, reducer.size))
     return SlidePatients(cohorts, patients.slide_ids)
 
@@ -202,14 +289,14 @@ def _judged(
     tell(DISCRETE)
     ours, traffic = _discrete(federation, recipe, derived_seed(seed, "folds", fold, DISCRETE))
     seconds = {MINI: middle - begun, DISCRETE: perf_counter() - middle}
-    nothing = Traffic(0, 0, 0)
+    nothing = TrainingTraffic(0, 0, 0)
     rows = (
         _row(MINI, mini, tested, pooled.patients, place, seconds[MINI], nothing),
         _row(DISCRETE, ours, tested, pooled.patients, place, seconds[DISCRETE], traffic),
     )
     slides = patients.held_out(test)
     scores = ours.tile_scores([*slides.values()])
-    trained = [slide for own in _slides(pooled) for slide in own]
+    trained = [slide for each in _slides(pooled) for slide in each]
     scale = ScoreScale.of(ours.tile_scores(trained))
     return JudgedFold(seed, fold, rows, dict(zip(slides, scores, strict=True)), scale, seconds)
 
@@ -220,7 +307,7 @@ def _slides(cohort: Cohort) -> tuple[tuple[SlideFeatures, ...], ...]:
 
 def _discrete(
     federation: InProcess, recipe: SlideRecipe, seed: int
-) -> tuple[TileRisk, Traffic]:
+) -> tuple[TileRisk, TrainingTraffic]:
     """DT-FL: the discrete-time model with label balancing, over the centers."""
     cohorts = {center.name: center.cohort for center in federation.centers}
     architecture = TileScorer(recipe.reduced, recipe.mini.hidden)
@@ -238,7 +325,7 @@ def _discrete(
     mark = federation.ledger.mark()
     trained = train_network(plan, federation)
     risk = TileRisk(architecture, trained.theta, trained.slope)
-    return risk, Traffic.since(federation.ledger, mark)
+    return risk, TrainingTraffic.since(federation.ledger, mark)
 
 
 def _row(
@@ -248,10 +335,10 @@ def _row(
     trained_on: int,
     place: tuple[int, int],
     seconds: float,
-    traffic: Traffic,
+    traffic: TrainingTraffic,
 ) -> Row:
-    found = concordance_index(tested.time, tested.event, model.risk(tested)).index
-    why = () if found is not None else ("No two patients of the test set can be compared.",)
+    c_index = concordance_index(tested.time, tested.event, model.risk(tested)).index
+    why = () if c_index is not None else ("No two patients of the test set can be compared.",)
     return Row(
         experiment="slides",
         seed=place[0],
@@ -259,7 +346,7 @@ def _row(
         fold=place[1],
         center=None,
         scheme=scheme,
-        c_index=found,
+        c_index=c_index,
         patients=tested.patients,
         events=int(tested.event.sum()),
         trained_on=trained_on,

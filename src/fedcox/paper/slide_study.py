@@ -81,13 +81,13 @@ class SlideStudy:
 
     @property
     def comparison(self) -> Comparison:
-        (found,) = compare(self.rows)
-        return found
+        (comparison,) = compare(self.rows)
+        return comparison
 
     @property
     def mean_auc(self) -> float | None:
         """Over held-out slides, each as often as it was held out."""
-        return fmean(found.auc for found in self.rankings) if self.rankings else None
+        return fmean(ranking.auc for ranking in self.rankings) if self.rankings else None
 
     def to_json(self) -> dict[str, Any]:
         """Ready for JSON, with the claims and the paper's table beside."""
@@ -103,7 +103,7 @@ class SlideStudy:
             "claims": [asdict(claim) for claim in claims(self)],
             "paper_table_2": PAPER_TABLE,
             "rows": [asdict(row) for row in self.rows],
-            "rankings": [asdict(found) for found in self.rankings],
+            "rankings": [asdict(ranking) for ranking in self.rankings],
         }
 
     @classmethod
@@ -115,7 +115,7 @@ class SlideStudy:
             **{
                 **kept,
                 "rows": tuple(Row.from_record(row) for row in record["rows"]),
-                "rankings": tuple(TileRanking(**found) for found in record["rankings"]),
+                "rankings": tuple(TileRanking(**ranking) for ranking in record["rankings"]),
             }
         )
 
@@ -136,7 +136,7 @@ def planted_auc(scores: FloatArray, planted: BoolArray) -> float | None:
 def claims(study: SlideStudy) -> tuple[Claim, ...]:
     """What the experiment was made to find out, and whether it is so."""
     ours, theirs = (mean_of(study.comparison, name) for name in (DISCRETE, MINI))
-    found = [
+    checked = [
         Claim(
             f"DT-FL, federated, is within {CLOSE} of MINI, which pools the slides.",
             f"{ours:.3f} against {theirs:.3f}",
@@ -144,8 +144,8 @@ def claims(study: SlideStudy) -> tuple[Claim, ...]:
         )
     ]
     if not study.simulated:
-        return tuple(found)
-    found.append(
+        return tuple(checked)
+    checked.append(
         Claim(
             f"On simulated slides DT-FL has a c-index over {LEARNED} on patients it has not "
             "seen.",
@@ -154,7 +154,7 @@ def claims(study: SlideStudy) -> tuple[Claim, ...]:
         )
     )
     auc = study.mean_auc
-    found.append(
+    checked.append(
         Claim(
             "In slides it has not seen, its tile scores rank planted tiles first: area under "
             f"the curve over {RANKED}.",
@@ -162,4 +162,4 @@ def claims(study: SlideStudy) -> tuple[Claim, ...]:
             auc is not None and auc > RANKED,
         )
     )
-    return tuple(found)
+    return tuple(checked)

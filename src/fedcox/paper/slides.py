@@ -9,32 +9,43 @@ slide can be held against the truth. They say that the way works, not how well s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from fedcox.errors import OutputError
-from fedcox.evaluation.result import Row
-from fedcox.evaluation.versions import library_versions
+from fedcox.evaluation.result import Row, library_versions
 from fedcox.files.writing import whole_file
-from fedcox.paper.held_out_tiles import held_out_examples, tile_rankings
-from fedcox.paper.slide_embedding import EncoderChoice
-from fedcox.paper.slide_experiment import SlidePatients, SlideRecipe, judged_folds
-from fedcox.paper.slide_pipeline import EmbeddedSlides, SlideSource, embedded_slides
-from fedcox.paper.slide_study import HeldOutSlide, SlideStudy, TileRanking
+from fedcox.paper.slide_experiment import JudgedFold, SlidePatients, SlideRecipe, judged_folds
+from fedcox.paper.slide_pipeline import (
+    EmbeddedSlides,
+    EncoderChoice,
+    SlideSource,
+    embedded_slides,
+)
+from fedcox.paper.slide_study import HeldOutSlide, SlideStudy, TileRanking, planted_auc
+from fedcox.paper.small_study import Progress
 from fedcox.slides.encoder import Device
-from fedcox.slides.region import Region
+from fedcox.slides.feature_files import OpenedBag
 from fedcox.slides.simulated_slides import SimulatedSlides, read_simulated, simulate_slides
 from fedcox.slides.step import StepProgress
+from fedcox.slides.tile_scores import ScoredTiles
 from fedcox.slides.tiling import Tiling
+from fedcox.slides.tissue import Region
 from fedcox.survival.bags import Bags
+from fedcox.survival.cohort import BoolArray
 
-#: Hears how many of how many things are done, and what is being done.
-Progress = Callable[[int, int, str], None]
-
+#: Held-out slides that are drawn.
+_EXAMPLES = 4
+#: The share of planted tiles in simulated slides that are drawn: enough of both kinds.
+_SHOWN = 0.2, 0.6
+#: Of a tile, so much must be planted for it to count as planted.
+_PLANTED = 0.5
 FOLDS = 5
 
 
@@ -213,13 +224,13 @@ def _study(
 
 def _versions() -> dict[str, str]:
     """With the libraries that read slides and compute features."""
-    found = library_versions()
+    versions = library_versions()
     for name in ("torch", "openslide-python", "openslide-bin", "pillow", "h5py"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _bags(patients: SlidePatients, center: str) -> Bags:
@@ -264,3 +275,52 @@ def _settings(
         "failed": len(embedded.failed),
         "notes": notes,
     }
+
+
+def tile_rankings(
+    judged: JudgedFold, bags: Mapping[str, OpenedBag], planted: Mapping[str, Region]
+) -> list[TileRanking]:
+    """How well each slide's scores tell planted tiles from others, where there are both."""
+    rankings = []
+    for slide_id, scores in judged.scores.items():
+        if slide_id not in planted:
+            continue
+        truth = _planted_tiles(planted[slide_id], bags[slide_id])
+        auc = planted_auc(scores, truth)
+        if auc is not None:
+            rankings.append(
+                TileRanking(
+                    judged.seed, judged.fold, slide_id, int(truth.sum()), truth.size, auc
+                )
+            )
+    return rankings
+
+
+def _planted_tiles(region: Region, bag: OpenedBag) -> BoolArray:
+    corners = np.zeros((0, 2)) if bag.coords is None else bag.coords
+    side = bag.tile_px_level0 or 1.0
+    return np.asarray(region.share(corners.astype(np.int32), side) >= _PLANTED)
+
+
+def held_out_examples(
+    judged: JudgedFold, embedded: EmbeddedSlides, planted: Mapping[str, Region] | None
+) -> tuple[HeldOutSlide, ...]:
+    """The first test slides by name; of simulated ones, those with both kinds of tiles."""
+    rows = {row.slide_id: row for row in embedded.manifest.slides}
+    examples: list[HeldOutSlide] = []
+    for slide_id in sorted(judged.scores):
+        bag, path = embedded.patients.opened.bags[slide_id], rows[slide_id].path
+        if bag.coords is None or path is None or bag.tile_px_level0 is None:
+            continue
+        truth = np.zeros(len(bag.coords), dtype=np.bool_)
+        if planted is not None:
+            truth = _planted_tiles(planted[slide_id], bag)
+            if not _SHOWN[0] <= truth.mean() <= _SHOWN[1]:
+                continue
+        scores = judged.scores[slide_id]
+        entered = np.ones(scores.size, dtype=np.bool_)
+        tiles = ScoredTiles(slide_id, bag.coords, bag.tile_px_level0, scores, entered)
+        examples.append(HeldOutSlide(tiles, judged.scale, "logit", judged.fold, truth, path))
+        if len(examples) == _EXAMPLES:
+            break
+    return tuple(examples)

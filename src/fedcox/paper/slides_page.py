@@ -1,4 +1,4 @@
-"""The page of the paper's slide experiment: c-indices, the paper's beside them, and a map."""
+"""The page of the paper's slide experiment: c-indices, the paper's beside them, and maps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,54 @@ from fedcox.paper.slide_study import (
 from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import DASH, count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
-from fedcox.slides.heatmap.files import PAGE, gallery_file, picture_file
+from fedcox.slides.feature_files import KnownSlide
+from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep
+from fedcox.slides.heatmap_files import PAGE, gallery_file, picture_file, write_top_tiles
+from fedcox.slides.heatmap_page import HeatmapRun, write_heatmap_page
+from fedcox.slides.manifest import ManifestRow
+from fedcox.slides.step import run_step
+from fedcox.slides.tile_scores import ColourKey, ScoredTiles
 
 _WIDEST = 1600
+
+
+def draw_examples(study: SlideStudy, folder: Path, *, command: str) -> None:
+    """Draw the study's examples, all of one fold and so on one scale, into `folder`."""
+    if not study.examples:
+        return
+    by_name = {slide.tiles.slide_id: slide for slide in study.examples}
+    first = study.examples[0]
+
+    def score(slide_id: str, known: KnownSlide) -> ScoredTiles:
+        return by_name[slide_id].tiles
+
+    options = HeatmapOptions()
+    step = HeatmapStep(
+        score=score,
+        digest=lambda slide_id: _digest(by_name[slide_id]),
+        key=ColourKey(first.scale, first.link, "the training folds", study.simulated),
+        model="",
+        options=options,
+    )
+    rows = [ManifestRow(name, "", "", slide.path) for name, slide in by_name.items()]
+    outcome = run_step(step, rows, folder)
+    drawn = [row.slide_id for row in rows if row.slide_id not in outcome.failed]
+    run = HeatmapRun(
+        folder=folder,
+        slides=drawn,
+        failed=[*outcome.failed.items()],
+        key=step.key,
+        model=f"trained without fold {first.fold}, not kept",
+        command=command,
+    )
+    write_top_tiles(folder, drawn, options.tiles)
+    write_heatmap_page(run, folder / PAGE)
+
+
+def _digest(slide: HeldOutSlide) -> str:
+    from hashlib import sha256
+
+    return sha256(slide.tiles.scores.tobytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -118,8 +163,8 @@ def _facts(study: SlideStudy) -> list[Fact]:
     comparison = study.comparison
     facts = []
     for name, detail in ((DISCRETE, "federated"), (MINI, "pooled")):
-        found = summary_of(comparison, name)
-        facts.append(Fact(_number(found.mean), name, f"c-index, {detail}"))
+        summary = summary_of(comparison, name)
+        facts.append(Fact(_number(summary.mean), name, f"c-index, {detail}"))
     if study.mean_auc is not None:
         facts.append(
             Fact(
@@ -152,9 +197,9 @@ def _here(study: SlideStudy) -> TableLine:
     )
 
 
-def _mean_sd(found: SchemeSummary) -> str:
-    sd = "" if found.sd is None else f" ± {found.sd:.3f}"
-    return _number(found.mean) + sd
+def _mean_sd(summary: SchemeSummary) -> str:
+    sd = "" if summary.sd is None else f" ± {summary.sd:.3f}"
+    return _number(summary.mean) + sd
 
 
 def _number(value: float | None) -> str:

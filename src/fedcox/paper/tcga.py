@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
+from pathlib import Path
 
+from fedcox.data.tcga import TcgaTable, read_tcga
+from fedcox.errors import InputError
 from fedcox.evaluation.comparison import Claim
 from fedcox.evaluation.experiment import Experiment
 from fedcox.evaluation.problem import FixedPatients
 from fedcox.evaluation.scheme import Recipe
 from fedcox.evaluation.schemes import SCHEMES
 from fedcox.paper.reproduction import Compared, Panel, Reproduction, mean_of
-from fedcox.survival.cohort import Cohort
 
 _PAPER = ("BOOST", "N-FL", "DT-FL")
 _EXACT = ("DT-FL-NEWTON",)
@@ -28,17 +29,6 @@ RECIPE = Recipe(
 #: The test sets of left-out centers do not change from run to run; draws do.
 _LEFT_OUT_RUNS = 5
 QUICK = replace(RECIPE, batches=1000, cell_batches=300)
-
-
-class Patients(Protocol):
-    """A table of one cancer, as `fedcox.data.tcga.read_tcga` makes it."""
-
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    def cohorts(self) -> dict[str, Cohort]: ...
-
-
 _NOTE = (
     "The paper finds no significant difference; that an interval holds zero is all that is "
     "checked, and a wide interval holds it easily. Of many intervals at 95 %, one in twenty "
@@ -49,7 +39,7 @@ _QUICK_NOTE = (
 )
 
 
-def tcga(tables: Mapping[str, Patients], *, quick: bool) -> Reproduction:
+def tcga(tables: Mapping[str, TcgaTable], *, quick: bool) -> Reproduction:
     """Every cancer of `tables`, at the paper's sizes, or with one run of few batches."""
     recipe = QUICK if quick else RECIPE
     runs = 1 if quick else 20
@@ -92,13 +82,21 @@ def _claims(compared: Compared) -> tuple[Claim, ...]:
     for (panel, evaluation), comparison in compared.items():
         where = f"{panel.upper()}, {evaluation}"
         for reference in ("BOOST", "N-FL"):
-            found = comparison.difference("DT-FL", reference)
-            if found is None or found.mean is None or found.low is None or found.high is None:
+            difference = comparison.difference("DT-FL", reference)
+            if (
+                difference is None
+                or difference.mean is None
+                or difference.low is None
+                or difference.high is None
+            ):
                 measured, held = "no interval", False
             else:
-                ends = (_signed(value) for value in (found.mean, found.low, found.high))
+                ends = (
+                    _signed(value)
+                    for value in (difference.mean, difference.low, difference.high)
+                )
                 measured = "{} ({} to {})".format(*ends)
-                held = found.low <= 0.0 <= found.high
+                held = difference.low <= 0.0 <= difference.high
             claims.append(
                 Claim(
                     f"{where}: no significant difference between DT-FL and {reference}.",
@@ -115,3 +113,23 @@ def _claims(compared: Compared) -> tuple[Claim, ...]:
 
 def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
+
+
+def tcga_tables(
+    files: Mapping[str, str], outcome: Path | None, regions: Path
+) -> dict[str, TcgaTable]:
+    """One table per cancer, from the clinical file of each."""
+    tables: dict[str, TcgaTable] = {}
+    faults: list[str] = []
+    for cancer, file in files.items():
+        try:
+            tables[cancer] = read_tcga(
+                clinical=file, outcome=outcome, regions=regions, cancer=cancer
+            )
+        except InputError as error:
+            faults += [error.subject, *error.faults]
+    if faults:
+        raise InputError(
+            "The tables of TCGA cannot be used as they are.", [*dict.fromkeys(faults)]
+        )
+    return tables

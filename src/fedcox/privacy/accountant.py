@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from fedcox.errors import InputError
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 
 #: The noise multiplier for an epsilon is found to this part of itself, from above.
 _PRECISION = 1e-4
@@ -81,10 +81,10 @@ def noise_multiplier_for(
     low = high - _STRIDE
     while too_much(low) < 0:
         low, high = low - _STRIDE, low
-    found = float(brentq(too_much, low, high, xtol=_PRECISION))
-    while too_much(found) > 0:
-        found += _PRECISION
-    return math.exp(found)
+    logarithm = float(brentq(too_much, low, high, xtol=_PRECISION))
+    while too_much(logarithm) > 0:
+        logarithm += _PRECISION
+    return math.exp(logarithm)
 
 
 @lru_cache(maxsize=1024)

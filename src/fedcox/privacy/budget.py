@@ -1,8 +1,9 @@
 """How much epsilon have a hospital's patients spent? One account over all studies.
 
-A hospital keeps one file of its own, a line of JSON for every study that it took part in: its
-name, the day, epsilon, delta, and how many noised sums they are for. A line is written and on
-the disk before the first of these sums leaves, and is never taken back: a study that breaks off
+A hospital keeps one file of its own, a line of JSON for what a study that it took part in
+spends: its name, the day, epsilon, delta, and how many noised sums they are for. A study may
+pay for its first sum, and for the others once it goes on. A line is written and on the disk
+before what it is for leaves, and is never taken back: a study that breaks off
 after that, or a computer that does, has spent it all the same. Epsilons and deltas of studies
 add up, which holds whatever the studies ask.
 
@@ -19,14 +20,20 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from fedcox.errors import BudgetError, PolicyError
-from fedcox.files.writing import sync_folder
+from fedcox.files.locks import take_lock
+from fedcox.files.writing import (
+    append_to_disk,
+    open_folder,
+    owners_folder,
+    replace_file,
+)
 
 _BEGIN = "0" * 64
 _VERSION = 2
@@ -85,8 +92,8 @@ class _Line:
         return Payment(self.study, self.name, self.day, self.epsilon, self.delta, self.releases)
 
     def text(self) -> str:
-        told = {key: value for key, value in asdict(self).items() if value is not None}
-        return json.dumps(told, sort_keys=True, allow_nan=False) + "\n"
+        fields = {key: value for key, value in asdict(self).items() if value is not None}
+        return json.dumps(fields, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _hash(text: str) -> str:
@@ -108,7 +115,7 @@ class Budget:
         delta: float | None = None,
         today: Callable[[], date] = date.today,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()  # several kits of a hospital may share one account
         self.epsilon, self.delta, self._today = epsilon, delta, today
         faults = _faults(1.0 if epsilon is None else epsilon, 0.5 if delta is None else delta)
         if faults:
@@ -137,8 +144,8 @@ class Budget:
     ) -> None:
         """Write down what `study`, a digest, is about to spend under its name; or refuse it.
 
-        What was reserved under the same `right` before is not paid for again. Whoever pays has
-        to remember how much of it is used.
+        What was reserved under the same `right` before is not paid for again, but for what is
+        more. Whoever pays has to remember how much of it is used.
         """
         faults = _faults(epsilon, delta)
         if releases < 1:
@@ -147,8 +154,12 @@ class Budget:
             raise BudgetError("A study asks for what cannot be spent.", faults)
         with self._locked():
             lines = self._lines()
-            if right is not None and any(line.right == right for line in lines):
-                return
+            before = [line for line in lines if right is not None and line.right == right]
+            if before:
+                epsilon -= math.fsum(line.epsilon for line in before)
+                delta = 0.0
+                if epsilon <= 0.0:
+                    return
             self._check_room(_spent(lines), epsilon, delta)
             last = _hash(lines[-1].text()) if lines else _BEGIN
             self._finish(lines, last)
@@ -195,17 +206,15 @@ class Budget:
     def _append(self, line: _Line) -> None:
         text = line.text()
         try:
-            _write(self.path, text, "a")
+            append_to_disk(self.path, text.encode())
             # A crash between the two leaves a line beyond the head: `_lines` takes it as spent.
             self._write_head(_hash(text))
         except OSError as error:
             raise self._unwritable(error) from error
 
     def _write_head(self, last: str) -> None:
-        fresh = self._head.with_name(self._head.name + ".new")
-        _write(fresh, last + "\n", "w")
-        fresh.replace(self._head)
-        sync_folder(self.path.parent)
+        with open_folder(self.path.parent) as folder:
+            replace_file(folder, self._head.name, f"{last}\n".encode())
 
     def _lines(self) -> list[_Line]:
         """Every line, or a refusal where one is missing, broken or not as it was written."""
@@ -230,11 +239,13 @@ class Budget:
 
     def _line(self, row: str, number: int) -> _Line:
         try:
-            told = json.loads(row)
-            if isinstance(told, dict) and told.get("version") not in (None, _VERSION):
+            fields = json.loads(row)
+            if isinstance(fields, dict) and fields.get("version") not in (None, _VERSION):
                 raise self._of_another_version()
-            line = _Line(**told)
-            whole = line.text() == row and not _faults(line.epsilon, line.delta)
+            line = _Line(**fields)
+            more = line.right is not None and line.delta == 0.0  # than was paid before
+            delta = 0.5 if more else line.delta
+            whole = line.text() == row and not _faults(line.epsilon, delta)
         except (TypeError, ValueError):
             whole = False
         if not whole:
@@ -269,30 +280,27 @@ class Budget:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """One process at a time: two studies must not both find the last epsilon unspent."""
-        import fcntl  # where there is none, there is no budget
-
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            folder = os.open(self.path.parent, os.O_RDONLY)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        with ExitStack() as stack:
+            try:
+                folder = stack.enter_context(open_folder(owners_folder(self.path.parent)))
+                take_lock(folder, patience=math.inf)
+            except OSError as error:
+                raise self._unwritable(error) from error
             yield
-        finally:
-            os.close(folder)
-
-
-def _write(path: Path, text: str, mode: str) -> None:
-    """Write and wait until it is on the disk."""
-    with path.open(mode, encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _spent(lines: list[_Line]) -> Spent:
-    return Spent(tuple(line.payment for line in lines))
+    """Study by study: what was paid later under the same right is of the same study."""
+    payments: dict[str, Payment] = {}
+    for number, line in enumerate(lines):
+        right = line.right or str(number)
+        first = payments.get(right)
+        payments[right] = (
+            line.payment
+            if first is None
+            else replace(first, epsilon=first.epsilon + line.epsilon)
+        )
+    return Spent(tuple(payments.values()))
 
 
 def _faults(epsilon: Any, delta: Any) -> list[str]:

@@ -5,7 +5,7 @@ and the other subtracts, so that they vanish in the sum over both. *Self masks*:
 center's own, whose seed it gives away only when the sum is released; without it a vector that
 comes late, after the others have undone its pair masks, would lie open.
 
-Every key is derived one-way from the `context`: study, session, round, the question's digest
+Every key is derived one-way from the `context`: study, session, round, the query's digest
 and the centers that take part. Centers that were told different things have different masks,
 and these do not vanish.
 """
@@ -28,11 +28,11 @@ CHECK = np.uint64(1)
 
 
 def round_context(
-    study: str, session: bytes, round_number: int, question: bytes, centers: Iterable[str]
+    study: str, session: bytes, round_number: int, query: bytes, centers: Iterable[str]
 ) -> bytes:
     """What all centers must agree on for their masks to vanish, in 32 bytes."""
     number, names = round_number.to_bytes(8), fields(*sorted(centers))
-    return digest(b"fedcox round", study, session, number, question, names)
+    return digest(b"fedcox round", study, session, number, query, names)
 
 
 def released_context(context: bytes, survivors: Iterable[str]) -> bytes:
@@ -52,14 +52,14 @@ class Openings(NamedTuple):
     needed: bytes
 
 
-def openings(pair_key: bytes, released: bytes, own: str, other: str) -> Openings:
-    """As `own` sees them: given for the other's seed, and needed from the other for its own.
+def openings(pair_key: bytes, released: bytes, name: str, other: str) -> Openings:
+    """As `name` sees them: given for the other's seed, and needed from the other for its own.
 
     A seed is closed, and opened again, by the exclusive or with all that is needed for it.
     """
     both = expand(pair_key, b"opening", released, length=2 * SEED_BYTES)
     lower, upper = both[:SEED_BYTES], both[SEED_BYTES:]
-    return Openings(lower, upper) if own < other else Openings(upper, lower)
+    return Openings(lower, upper) if name < other else Openings(upper, lower)
 
 
 def round_seed(master: bytes, context: bytes) -> bytes:

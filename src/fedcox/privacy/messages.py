@@ -14,11 +14,10 @@ from typing import TypeVar
 import numpy as np
 
 from fedcox.errors import SecureSumError
-from fedcox.privacy.ciphers import fields, fields_in
+from fedcox.privacy.ciphers import SHARE_BYTES, fields, fields_in
 from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.identity import Identity, PublicIdentity
 from fedcox.privacy.masks import KEY_BYTES, SEED_BYTES
-from fedcox.privacy.shamir import SHARE_BYTES
 
 _SIGNATURE_BYTES = 64
 _ROUND = struct.Struct(">I")
@@ -102,11 +101,6 @@ class ByName:
         if len(set(names)) != len(names):
             raise ValueError("A name is there twice.")
         return cls(dict(zip(names, pieces[1::2], strict=True)))
-
-
-def vector_bytes(vector: UIntArray) -> bytes:
-    """A masked vector as it is sent."""
-    return vector.astype("<u8").tobytes()
 
 
 @dataclass(frozen=True)

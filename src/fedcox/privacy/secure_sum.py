@@ -27,10 +27,9 @@ from typing import TypeVar
 import numpy as np
 
 from fedcox.errors import SecureSumError
-from fedcox.privacy.ciphers import fit_to_agree, xor
+from fedcox.privacy.ciphers import fit_to_agree, join, xor
 from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.identity import PublicIdentity
-from fedcox.privacy.key_ring import master_digest
 from fedcox.privacy.masks import (
     CHECK,
     released_context,
@@ -51,12 +50,14 @@ from fedcox.privacy.session import (
     Session,
     checked_identities,
     checked_smallest_sum,
+    master_digest,
     read_announcement,
     read_session,
 )
-from fedcox.privacy.shamir import join
-from fedcox.privacy.transport import Transport
 
+#: One step of the protocol: gives each center its message for `SecureSumCenter.handle`; the
+#: replies that came in time. A center that is missing has dropped, and a refusal is raised.
+Exchange = Callable[[str, Mapping[str, bytes]], Mapping[str, bytes]]
 Collect = Callable[[int, tuple[str, ...]], Mapping[str, bytes]]
 #: Raises a SecureSumError where what the named center sent cannot be used.
 Check = Callable[[str, bytes], object]
@@ -88,20 +89,20 @@ class _Round:
 class SecureSum:
     """The coordinator of one study's secure sums.
 
-    It routes messages and adds; the parties rely on nothing it says.
+    It routes messages and adds; the centers rely on nothing it says.
     """
 
     def __init__(
         self,
         study: str,
         known: Mapping[str, PublicIdentity],
-        transport: Transport,
+        exchange: Exchange,
         *,
         smallest_sum: int = 3,
     ) -> None:
         self._study = study
         self._known = checked_identities(known)
-        self._transport = transport
+        self._exchange = exchange
         self._smallest_sum = checked_smallest_sum(smallest_sum)
         self._session: Session | None = None
         #: Those that take part in the next sum.
@@ -114,7 +115,7 @@ class SecureSum:
     def check(self, name: str, message: bytes) -> None:
         """Raise where a center's reply to what is asked just now cannot be verified or read.
 
-        A transport may ask for each reply as it comes, and take a center whose reply cannot be
+        `exchange` may ask for each reply as it comes, and take a center whose reply cannot be
         used for one that dropped. What it does hand on is verified in any case, and there the
         same fault ends the sum.
         """
@@ -125,7 +126,7 @@ class SecureSum:
         self._session, self.centers = None, ()
         names = tuple(sorted(self._known))
         while True:
-            announced = self._exchange("keys", dict.fromkeys(names, b""), self._announced)
+            announced = self._step("keys", dict.fromkeys(names, b""), self._announced)
             session = read_session(self._study, self._known, announced)
             self._check_number(session, session.members)
             boxes = self._boxes(session, announced)
@@ -136,17 +137,17 @@ class SecureSum:
         self._check_number(session, centers)
         self._session, self.centers = session, centers
 
-    def sum(self, question: bytes, collect: Collect) -> SumResult:
+    def sum(self, query: bytes, collect: Collect) -> SumResult:
         """The sum of the centers' vectors.
 
-        `question` is a fingerprint of what is asked. `collect` puts the question to the named
-        centers as the round of the given number and returns what `Party.masked` replied, of
-        those that answered in time. It is called again, under a new number, where centers
-        dropped both before and after they sent: such a round cannot be completed.
+        `query` is a fingerprint of what is asked. `collect` puts the query to the named
+        centers as the round of the given number and returns what `SecureSumCenter.masked`
+        replied, of those that answered in time. It is called again, under a new number, where
+        centers dropped both before and after they sent: such a round cannot be completed.
         """
         before = self.centers
         while True:
-            current = self._collected(question, collect)
+            current = self._collected(query, collect)
             message = CentersOfRound(current.number, current.survivors).to_bytes()
             parse = partial(
                 Release.from_bytes,
@@ -154,7 +155,7 @@ class SecureSum:
                 pair_mask_keys=len(current.dropped),
             )
             identities = self._ready().identities
-            released = self._exchange(
+            released = self._step(
                 "release",
                 dict.fromkeys(current.survivors, message),
                 partial(signed, identities, "release", current.released, parse),
@@ -173,7 +174,7 @@ class SecureSum:
         self, session: Session, announced: Mapping[str, bytes]
     ) -> dict[str, Mapping[str, bytes]]:
         messages = dict.fromkeys(session.members, ByName(announced).to_bytes())
-        return self._exchange("shares", messages, partial(_read_boxes, session))
+        return self._step("shares", messages, partial(_read_boxes, session))
 
     def _delivered(
         self, session: Session, boxes: Mapping[str, Mapping[str, bytes]]
@@ -184,14 +185,14 @@ class SecureSum:
         }
         messages = {name: parts.to_bytes() for name, parts in delivered.items()}
         read_one = partial(signed, session.identities, "delivery", session.digest, bytes)
-        return tuple(sorted(self._exchange("delivery", messages, read_one)))
+        return tuple(sorted(self._step("delivery", messages, read_one)))
 
-    def _collected(self, question: bytes, collect: Collect) -> _Round:
+    def _collected(self, query: bytes, collect: Collect) -> _Round:
         """Ask for the vectors of a round, and verify those that come."""
         session, centers = self._ready(), self.centers
         self._check_number(session, centers)
         self._rounds += 1
-        context = round_context(session.study, session.digest, self._rounds, question, centers)
+        context = round_context(session.study, session.digest, self._rounds, query, centers)
         read_one = partial(signed, session.identities, "vector", context, vector_in)
         vectors = self._heard(centers, partial(collect, self._rounds, centers), read_one)
         if len({vector.size for vector in vectors.values()}) > 1:
@@ -231,7 +232,7 @@ class SecureSum:
             vanished = len(current.survivors) - len(present)
             parse = partial(Recovery.from_bytes, vanished=vanished)
             read_one = partial(signed, self._ready().identities, "recovery", where, parse)
-            replies = self._exchange("recovery", dict.fromkeys(present, message), read_one)
+            replies = self._step("recovery", dict.fromkeys(present, message), read_one)
             if set(replies) == present:
                 return replies
             present = set(replies)
@@ -254,16 +255,14 @@ class SecureSum:
             raise SecureSumError(f"A public key of center '{name}' cannot be used.")
         return reply
 
-    def _exchange(
+    def _step(
         self,
         step: str,
         messages: Mapping[str, bytes],
         read_one: Callable[[str, bytes], _Message],
     ) -> dict[str, _Message]:
         """One step of the protocol: what the centers reply to their messages."""
-        return self._heard(
-            messages, partial(self._transport.exchange, step, messages), read_one
-        )
+        return self._heard(messages, partial(self._exchange, step, messages), read_one)
 
     def _heard(
         self,

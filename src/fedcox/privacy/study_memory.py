@@ -1,4 +1,4 @@
-"""Where is written what a study was answered? On the disk, so that a restart forgets nothing.
+"""What does a hospital remember of a study? On the disk, so that a restart forgets nothing.
 
 Every job of a coordinator may be a new process at the hospital. What policies, noise and secure
 sums have to remember is in one file of the study's own folder, and there before a reply leaves.
@@ -9,26 +9,128 @@ begun anew; who deletes the folder on purpose is not stopped.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
+from typing import Any
 from weakref import finalize
 
-from fedcox.errors import BusyError, ChangedError, RefusedError
-from fedcox.files.writing import sync_folder
-from fedcox.privacy.remembered import Noised, Remembered
-from fedcox.survival.cohort import Cohort
+import numpy as np
 
+from fedcox.errors import BusyError, ChangedError, RefusedError
+from fedcox.files.locks import take_lock
+from fedcox.files.writing import open_folder, replace_file, sync_folder
+from fedcox.privacy.noise import GaussianRelease
+from fedcox.survival.cohort import Cohort, FloatArray
+
+_VERSION = 2
 _FILE = "study.json"
-_FRESH = "study.json.new"
 #: A file of this program is far smaller; what is larger is not read.
 _LARGEST = 1 << 30
+
+
+@dataclass(frozen=True)
+class Right:
+    """A number of noised sums that is paid for under this name, and how many have left."""
+
+    name: str
+    used: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class LastReply:
+    """The noised reply that left last, with the fingerprint of its query."""
+
+    query: bytes
+    reply: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Noised:
+    """Rights by what they are for, and the last reply under them."""
+
+    rights: Mapping[GaussianRelease, Right] = field(default_factory=dict)
+    last: LastReply | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Remembered:
+    """All of it.
+
+    `cohort` is the fingerprint of the patients, `mark` a random word for them that may be
+    known: another word, other patients. `answered` is how many questions the gate let through.
+    `centers` are those that no secure sum and no set-up of the study was without; None before
+    the first. `grids` are fingerprints of the grids on which the model was asked about, by the
+    names of the centers of the sums.
+    """
+
+    cohort: str | None = None
+    answered: int = 0
+    noised: Noised = field(default_factory=Noised)
+    centers: frozenset[str] | None = None
+    mark: str = ""
+    grids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything about the patients may have left."""
+        return bool(self.answered or self.noised.rights or self.centers is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it; arrays by their bytes, so that every number is kept as it is."""
+        last = self.noised.last
+        return {
+            "version": _VERSION,
+            "cohort": self.cohort,
+            "mark": self.mark,
+            "answered": self.answered,
+            "rights": [
+                {"release": asdict(release), **asdict(right)}
+                for release, right in self.noised.rights.items()
+            ],
+            "last": None if last is None else [last.query.hex(), _text(last.reply)],
+            "centers": None if self.centers is None else sorted(self.centers),
+            "grids": dict(self.grids),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Remembered:
+        """What `to_json` gave; anything else is an error of Python's own."""
+        if content["version"] != _VERSION:
+            raise ValueError("This is the memory of another version.")
+        last, centers = content["last"], content["centers"]
+        return cls(
+            content["cohort"],
+            int(content["answered"]),
+            Noised(
+                {
+                    GaussianRelease(**row["release"]): Right(row["name"], row["used"])
+                    for row in content["rights"]
+                },
+                None if last is None else LastReply(bytes.fromhex(last[0]), _vector(last[1])),
+            ),
+            None if centers is None else frozenset(centers),
+            content["mark"],
+            {str(names): str(grid) for names, grid in content["grids"].items()},
+        )
+
+
+def _text(array: FloatArray) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
+
+
+def _vector(text: str) -> FloatArray:
+    raw = base64.b64decode(text, validate=True)
+    return np.frombuffer(raw, dtype="<f8").astype(np.float64)
 
 
 class StudyMemory:
@@ -84,6 +186,7 @@ class StudyMemory:
         noised: Noised | None = None,
         centers: frozenset[str] | None = None,
         mark: str | None = None,
+        grids: Mapping[str, str] | None = None,
     ) -> None:
         """Put what is given in place of the old; it is on the disk when this returns."""
         with self._lock:
@@ -96,6 +199,7 @@ class StudyMemory:
                 now.noised if noised is None else noised,
                 now.centers if centers is None else centers,
                 now.mark if mark is None else mark,
+                now.grids if grids is None else grids,
             )
             try:
                 _write(self._handle, after)
@@ -125,18 +229,18 @@ class StudyMemory:
             self.keep(cohort=fingerprint, mark=secrets.token_hex(16))
 
     def _reserve_folder(self) -> None:
-        import fcntl  # where there is none, there is no memory
-
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = take_lock(self._handle)
         except OSError as error:
+            raise self._unusable(error) from error
+        if not ours:
             raise BusyError(
                 "This study is being answered already.",
                 [
                     f"Another process of this center uses {self.folder}. Wait until its job "
                     "has ended, or end it."
                 ],
-            ) from error
+            )
 
     def _read(self) -> Remembered:
         try:
@@ -186,11 +290,8 @@ def _create(folder: Path) -> None:
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        handle = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with open_folder(part) as handle:
             _write(handle, Remembered())
-        finally:
-            os.close(handle)
         try:
             part.rename(folder)
         except OSError:
@@ -204,14 +305,7 @@ def _create(folder: Path) -> None:
 def _write(folder: int, content: Remembered) -> None:
     """Replace the file in an open folder, and wait until that is on the disk."""
     body = json.dumps(content.to_json(), allow_nan=False, sort_keys=True).encode()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    file = os.open(_FRESH, flags, 0o600, dir_fd=folder)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(_sealed(body))
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.rename(_FRESH, _FILE, src_dir_fd=folder, dst_dir_fd=folder)
-    os.fsync(folder)
+    replace_file(folder, _FILE, _sealed(body))
 
 
 def _sealed(body: bytes) -> bytes:

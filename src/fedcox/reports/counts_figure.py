@@ -1,4 +1,4 @@
-"""Patients and events: a bar per center, and a heat map over centers and intervals."""
+"""Patients and events: a bar or a row per center, and a heat map over centers and intervals."""
 
 from __future__ import annotations
 
@@ -7,18 +7,71 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rich.markup import escape
+from rich.table import Table
 
-from fedcox.reports.axis import equal_width
-from fedcox.reports.center_choice import choose_centers, known_sizes
-from fedcox.reports.interval_counts import interval_counts
+from fedcox.data.synthetic import SimulatedTable
 from fedcox.reports.number_text import count_text, noun_text, short_text
+from fedcox.reports.plot import equal_width
 from fedcox.study.fit_rows import CenterRow
 from fedcox.study.fitted import FittedStudy
+from fedcox.study.study import Study
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.event_pieces import nice_step
 
+MOST_CENTERS = 20
 MOST_COLUMNS = 12
 SMALL_CELL = 5
+
+
+@dataclass(frozen=True)
+class CenterChoice:
+    """Centers shown by name, and the rest to be shown as a sum."""
+
+    shown: tuple[CenterRow, ...]
+    rest: tuple[CenterRow, ...]
+    by_size: bool = True
+
+    @property
+    def rest_name(self) -> str:
+        return f"{len(self.rest):,} {'smaller' if self.by_size else 'more'} centers"
+
+
+def choose_centers(centers: Sequence[CenterRow], *, most: int = MOST_CENTERS) -> CenterChoice:
+    """All centers in their order, or the largest ones where there are too many to read.
+
+    Where sizes are not known, the first ones.
+    """
+    if len(centers) <= most + 1:  # a "rest" of one center would be a name withheld for nothing
+        return CenterChoice(tuple(centers), ())
+    sizes = known_sizes(centers)
+    chosen = sorted(centers, key=lambda center: -(center.patients or 0)) if sizes else centers
+    return CenterChoice(tuple(chosen[:most]), tuple(chosen[most:]), by_size=bool(sizes))
+
+
+def known_sizes(centers: Sequence[CenterRow]) -> list[int] | None:
+    """Patients of each center, or None where only sums over centers were seen."""
+    sizes = [center.patients for center in centers if center.patients is not None]
+    return sizes if len(sizes) == len(centers) else None
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalTotals:
+    """Patients at risk and events in each interval, over all centers."""
+
+    at_risk: FloatArray
+    events: FloatArray
+
+
+def interval_totals(fitted: FittedStudy) -> IntervalTotals | None:
+    """None where counts would break a guarantee."""
+    at_risk = [row.at_risk for row in fitted.baseline]
+    events = [row.events for row in fitted.baseline]
+    if None in at_risk or None in events:
+        return None
+    return IntervalTotals(
+        np.array(at_risk, dtype=np.float64), np.array(events, dtype=np.float64)
+    )
 
 
 @dataclass(frozen=True)
@@ -145,7 +198,7 @@ def _added(rows: Sequence[Sequence[float] | None], whole: bool) -> list[float] |
 def heat_map(fitted: FittedStudy) -> HeatMap | None:
     """Events and patients at risk per center and stretch of time; None where none is told."""
     ends = fitted.interval_ends
-    counts = interval_counts(fitted)
+    counts = interval_totals(fitted)
     if counts is None:
         return None
     first, headings = joined_columns(ends, instants=bool(fitted.study.grid.times))
@@ -210,3 +263,23 @@ def _cells(events: FloatArray, at_risk: FloatArray, hottest: float) -> tuple[Hea
         )
         for happened, begun in zip(events, at_risk, strict=True)
     )
+
+
+def simulation_table(study: Study, simulated: SimulatedTable) -> Table:
+    """One row per hospital; where there are many, the small ones are one row."""
+    counts = simulated.frame.groupby("hospital", sort=True)["status"].agg(["size", "sum"])
+    hospitals = [
+        CenterRow(str(name), int(size), int(events))
+        for name, size, events in counts.itertuples()
+    ]
+    choice = choose_centers(hospitals)
+    rows = [(row.name, row.patients or 0, row.events or 0) for row in choice.shown]
+    if choice.rest:
+        rest = [(row.patients or 0, row.events or 0) for row in choice.rest]
+        rows.append((choice.rest_name, sum(n for n, _ in rest), sum(n for _, n in rest)))
+    table = Table("hospital", title=escape(study.name), title_justify="left")
+    table.add_column("patients", justify="right")
+    table.add_column("events", justify="right")
+    for name, patients, events in rows:
+        table.add_row(name, f"{patients:,}", f"{events:,}")
+    return table

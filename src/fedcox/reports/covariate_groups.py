@@ -70,8 +70,8 @@ def covariate_groups(fitted: FittedStudy) -> tuple[CovariateGroup, ...]:
             )
             groups.append(CovariateGroup(column.name, members, reference=column.reference))
         else:
-            told = _mean_and_sd(rows[0]) if measured else _allowed(column)
-            member = Member(position, column.name, f"per unit{told}", None, rows[0])
+            range_text = _mean_and_sd(rows[0]) if measured else _allowed(column)
+            member = Member(position, column.name, f"per unit{range_text}", None, rows[0])
             groups.append(
                 CovariateGroup(
                     column.name, (member,), minimum=column.minimum, maximum=column.maximum

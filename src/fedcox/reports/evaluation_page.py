@@ -7,19 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedcox.evaluation.comparison import REPLICATES, Claim, Comparison, compare
+from fedcox.evaluation.experiment import Experiment
 from fedcox.evaluation.result import Evaluation, Row
 from fedcox.evaluation.scheme import AbstractScheme
 from fedcox.evaluation.schemes import SCHEMES
+from fedcox.evaluation.study_experiment import PAGE, write_summary
 from fedcox.files.writing import write_atomically
-from fedcox.reports.box_figure import (
+from fedcox.reports.evaluation_figures import (
+    FEWEST,
     FEWEST_FOR_BOX,
     BoxPanel,
     Look,
     Sample,
     SamplePanel,
+    TimesFigure,
     box_figure,
+    times_figure,
 )
-from fedcox.reports.evaluation_lines import (
+from fedcox.reports.evaluation_table import (
     EVALUATION_WORDS,
     LEAKS,
     PairLine,
@@ -34,7 +39,6 @@ from fedcox.reports.evaluation_lines import (
 )
 from fedcox.reports.number_text import count_text, percent_text
 from fedcox.reports.page import Fact, page_html
-from fedcox.reports.times_figure import FEWEST, TimesFigure, times_figure
 from fedcox.survival.cohort import Cohort
 
 _LOOKS: dict[str, Look] = {"yes": "marked", "leaks": "leaks"}
@@ -81,7 +85,7 @@ class EvaluationPage:
 
 
 @dataclass(frozen=True)
-class Panel:
+class EvaluatedPanel:
     """One data set under one evaluation: boxes and table."""
 
     title: str
@@ -107,7 +111,7 @@ def evaluation_html(page: EvaluationPage) -> str:
     ]
     both = len({comparison.evaluation for _, comparison in compared}) > 1
     boxes = box_figure(
-        [_samples(page, data, found, both=both) for data, found in compared],
+        [_samples(page, data, notes, both=both) for data, notes in compared],
         source=page.source,
     )
     content = {
@@ -222,7 +226,7 @@ def _range(counts: Sequence[int]) -> str:
 
 def _panel(
     page: EvaluationPage, data: EvaluatedData, comparison: Comparison, drawn: BoxPanel
-) -> Panel:
+) -> EvaluatedPanel:
     names = [summary.scheme for summary in comparison.schemes]
     reference = page.reference if page.reference in names else names[0]
     lines = tuple(
@@ -234,7 +238,7 @@ def _panel(
         )
         for summary in comparison.schemes
     )
-    return Panel(
+    return EvaluatedPanel(
         drawn.title,
         drawn,
         reference,
@@ -277,11 +281,11 @@ def _notes(
     def title(data: EvaluatedData) -> str:
         return data.title if several else ""
 
-    found = found_notes((title(data), comparison) for data, comparison in compared)
+    notes = found_notes((title(data), comparison) for data, comparison in compared)
     return [
         *dict.fromkeys(page.notes),
         *data_notes((title(data), data.notes) for data in page.data),
-        *(f"{note.who}: {note.text}" for note in found),
+        *(f"{note.who}: {note.text}" for note in notes),
     ]
 
 
@@ -293,3 +297,28 @@ def _described(
         summary.scheme for _, comparison in compared for summary in comparison.schemes
     )
     return [(name, page.schemes[name].summary) for name in names if name in page.schemes]
+
+
+def write_evaluation(
+    out: Path,
+    experiment: Experiment,
+    rows: tuple[Row, ...],
+    *,
+    unit: str,
+    notes: Sequence[str],
+    command: str,
+) -> tuple[Comparison, ...]:
+    """Sum up the rows and write the rest of the folder; `notes` are what reading had to say."""
+    compared = compare(rows, drawn_anew=experiment.problem.drawn_anew)
+    write_summary(out, experiment.header, compared, command=command, notes=notes)
+    cohorts = experiment.problem.cohorts(experiment.seeds[0])
+    page = EvaluationPage(
+        title=experiment.name,
+        lead="Learning schemes compared on patients they were not trained on.",
+        data=[EvaluatedData(experiment.name, rows, cohorts, unit)],
+        command=command,
+        versions=experiment.header["versions"],
+        notes=notes,
+    )
+    write_evaluation_page(page, out / PAGE)
+    return compared

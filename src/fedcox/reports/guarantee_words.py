@@ -92,8 +92,8 @@ def one_patient(guarantee: Guarantee) -> str:
         f"differs by a factor of at most {factor} (e to the power of epsilon, "
         f"{bound_text(guarantee.epsilon)}), plus at most {one_in_text(guarantee.delta)} "
         "(delta). So somebody who guesses from everything that was released whether a given "
-        "patient is in it, with even odds beforehand, is right in at most "
-        f"{right_guesses_text(guarantee)} of cases, against 50 % by tossing a coin."
+        "patient is in it, with even odds beforehand, "
+        f"{_right(guarantee.epsilon, guarantee.delta)}, against 50 % by tossing a coin."
         f"{weak and f' {weak}'}"
     )
 
@@ -155,9 +155,15 @@ def against_others(epsilon: float | None, delta: float) -> str:
     if math.isinf(epsilon):
         return f"{known}epsilon is beyond all that is counted: nothing is promised."
     return (
-        f"{known}epsilon is {bound_text(epsilon)}, and such a guess is right in at most "
-        f"{guesses_text(epsilon, delta)} of cases."
+        f"{known}epsilon is {bound_text(epsilon)}, and such a guess {_right(epsilon, delta)}."
     )
+
+
+def _right(epsilon: float, delta: float) -> str:
+    """How often a guess is right; where that is nearly always, without a number."""
+    if _chance(epsilon, delta) > _NEARLY_SURE:
+        return "may be right nearly every time"
+    return f"is right in at most {guesses_text(epsilon, delta)} of cases"
 
 
 def epsilon_and_delta(guarantee: Guarantee) -> str:

@@ -1,31 +1,182 @@
-"""The page of a plan: tables, and curves over the number of patients."""
+"""What a plan says: in words, as a page with curves, and as a table for the terminal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from rich.markup import escape
+from rich.table import Table
+
+from fedcox.data.wording import listed
 from fedcox.files.writing import write_atomically
-from fedcox.reports.axis import ValueAxis, powers_axis, ratios_axis
-from fedcox.reports.guarantee_words import NO_GUARANTEE_BEYOND, epsilon_explained
-from fedcox.reports.line_plot import Line, LinePlot, line_plot
-from fedcox.reports.number_text import DASH, bound_text, count_text
+from fedcox.reports.guarantee_words import (
+    NO_GUARANTEE_BEYOND,
+    against_others,
+    epsilon_explained,
+    guesses_text,
+    promise_in_a_word,
+    weakness,
+)
+from fedcox.reports.number_text import (
+    DASH,
+    bound_text,
+    count_text,
+    noun_text,
+    one_in_text,
+    percent_text,
+)
 from fedcox.reports.page import Fact, page_html
-from fedcox.reports.plan_words import (
-    choice_lines,
-    compared_with,
-    headline,
-    notes,
-    ratio_above,
-    readings,
-    size_lines,
+from fedcox.reports.plot import (
+    Line,
+    LinePlot,
+    ValueAxis,
+    ends_in_words,
+    line_plot,
+    log_axis,
+    powers_axis,
+    ratios_axis,
 )
 from fedcox.study.fit_rows import versions
+from fedcox.study.noised_fit import MOST_EPSILON
 from fedcox.study.study_plan import NoiseChoice, StudyPlan
 
 #: Ratios and epsilons beyond these are of no use, and would flatten the curves.
 _MOST_RATIO, _LEAST_EPSILON, _MOST_EPSILON = 5.0, 0.1, 100.0
+
+
+@dataclass(frozen=True)
+class ChoiceLine:
+    """One way to ask for noise, every cell as text; `promise` is what its epsilon is worth."""
+
+    asked: str
+    epsilon: str
+    guesses: str
+    price: str
+    ratios: tuple[str, ...]
+    promise: str
+    own: bool
+
+
+@dataclass(frozen=True)
+class SizeLine:
+    """One number of patients: what is told without noise, and with what the study asks for."""
+
+    patients: str
+    events: str
+    exact: tuple[str, ...]
+    noised: tuple[str, ...]
+    epsilon: str
+    planned: bool
+
+
+def choice_lines(plan: StudyPlan) -> list[ChoiceLine]:
+    """From no noise to much."""
+    return [
+        ChoiceLine(
+            choice.asked,
+            _epsilon(choice),
+            DASH if choice.epsilon is None else guesses_text(choice.epsilon, plan.delta),
+            DASH if choice.price is None else f"× {choice.price:.2f}",
+            _ratios(plan, choice),
+            promise_in_a_word(choice.epsilon, plan.delta),
+            choice.own,
+        )
+        for choice in plan.choices
+    ]
+
+
+def size_lines(plan: StudyPlan) -> list[SizeLine]:
+    """From few patients to many."""
+    return [
+        SizeLine(
+            count_text(exact.patients),
+            count_text(exact.events),
+            _ratios(plan, exact),
+            _ratios(plan, noised),
+            _epsilon(noised),
+            exact.patients == plan.patients,
+        )
+        for exact, noised in plan.table
+    ]
+
+
+def compared_with(plan: StudyPlan) -> str:
+    """What the table over patients has beside no noise."""
+    return plan.table[0][1].asked
+
+
+def headline(plan: StudyPlan) -> str:
+    """Of how many, by what model."""
+    centers = noun_text(plan.centers, "center")
+    return (
+        f"{count_text(plan.patients)} patients, {count_text(plan.events)} events, {centers}, "
+        f"{noun_text(plan.coefficients, 'coefficient')}, {noun_text(plan.pieces, 'piece')}; "
+        f"{'secure sums' if plan.masked else 'noise of each center alone'}, delta "
+        f"{one_in_text(plan.delta)}"
+    )
+
+
+def readings(plan: StudyPlan) -> list[str]:
+    """How the tables are to be read."""
+    ratio = max(plan.own.smallest or plan.exact.smallest)
+    return [
+        "The smallest hazard ratio that is found: with a chance of "
+        f"{percent_text(plan.power)}, at a two-sided level of {100 * plan.level:g} %. Below "
+        f"one it is the inverse: {ratio_above(ratio)} stands for {1 / ratio:.2f}, too.",
+        "Guesses: how often at most somebody is right who tosses a coin beforehand, and then "
+        "guesses from all that was released whether a patient is in the study.",
+        "A level is compared with all other patients, and is that of the share named; a number "
+        "counts in standard deviations (SD) of its own. No covariate is correlated with the "
+        "others: an R² with them makes the standard error 1 / √(1 − R²) times as large.",
+        "A dash: the noise leaves no intervals, or no epsilon below "
+        f"{MOST_EPSILON:g} has the price. A question mark: so few patients may leave none, "
+        "where covariates are correlated or levels rare.",
+        "SE: standard errors are those without noise times the factor that is given, at most: "
+        "under secure sums however many centers there are.",
+    ]
+
+
+def notes(plan: StudyPlan) -> list[str]:
+    """What nobody should miss, of what the study asks for."""
+    noise = plan.own
+    sentences = list(plan.remarks)
+    if noise.epsilon is None or math.isinf(noise.epsilon):
+        return sentences
+    if weak := weakness(noise.epsilon, plan.delta):
+        sentences.append(f"Epsilon {bound_text(noise.epsilon)}: {weak[0].lower()}{weak[1:]}")
+    if noise.against_centers is not None:
+        sentences.append(against_others(noise.against_centers, plan.delta))
+    if plan.patients_for:
+        needed = listed(
+            f"{count_text(patients)} for epsilon {epsilon:g}"
+            for epsilon, patients in plan.patients_for
+        )
+        sentences.append(f"At this price it takes about so many patients: {needed}.")
+    return sentences
+
+
+def ratio_above(ratio: float) -> str:
+    """A smallest ratio, rounded up so that it is still found."""
+    if ratio > 100.0:
+        return ">100"
+    decimals = 3 if ratio < 1.1 else 2
+    return f"{math.ceil(ratio * 10**decimals - 1e-9) / 10**decimals:.{decimals}f}"
+
+
+def _ratios(plan: StudyPlan, choice: NoiseChoice) -> tuple[str, ...]:
+    if not choice.answers:
+        return (DASH,) * len(plan.effects)
+    doubt = " ?" if choice.unsure else ""
+    return tuple(f"{ratio_above(ratio)}{doubt}" for ratio in choice.smallest)
+
+
+def _epsilon(choice: NoiseChoice) -> str:
+    if choice.epsilon is None:
+        return "none"
+    return "∞" if math.isinf(choice.epsilon) else bound_text(choice.epsilon)
 
 
 def write_plan_page(path: str | Path, plan: StudyPlan) -> None:
@@ -54,16 +205,20 @@ def plan_html(plan: StudyPlan) -> str:
 
 
 def _facts(plan: StudyPlan) -> list[Fact]:
-    own = plan.own
-    epsilon = "∞" if own.epsilon == math.inf else DASH
-    if own.epsilon is not None and math.isfinite(own.epsilon):
-        epsilon = bound_text(own.epsilon)
+    noise = plan.own
+    epsilon = "∞" if noise.epsilon == math.inf else DASH
+    if noise.epsilon is not None and math.isfinite(noise.epsilon):
+        epsilon = bound_text(noise.epsilon)
     return [
-        Fact(epsilon, "epsilon", own.asked),
-        Fact(DASH if own.price is None else f"× {own.price:.2f}", "standard errors", "at most"),
+        Fact(epsilon, "epsilon", noise.asked),
+        Fact(
+            DASH if noise.price is None else f"× {noise.price:.2f}",
+            "standard errors",
+            "at most",
+        ),
         *(
-            Fact(ratio_above(ratio) if own.answers else DASH, "smallest ratio", effect.label)
-            for effect, ratio in zip(plan.effects, own.smallest, strict=False)
+            Fact(ratio_above(ratio) if noise.answers else DASH, "smallest ratio", effect.label)
+            for effect, ratio in zip(plan.effects, noise.smallest, strict=False)
         ),
         Fact(
             ratio_above(plan.exact.smallest[0]), "the same without noise", plan.effects[0].label
@@ -76,7 +231,7 @@ def _ratio_plot(plan: StudyPlan) -> LinePlot | None:
     lines = [
         Line(
             curve[0].asked,
-            [(point.patients, point.smallest[0]) for point in curve if _told(point)],
+            [(point.patients, point.smallest[0]) for point in curve if _has_smallest(point)],
             style,
         )
         for style, curve in enumerate(plan.curves)
@@ -91,7 +246,7 @@ def _ratio_worth_showing(plan: StudyPlan, curve: Sequence[NoiseChoice]) -> bool:
     return asked in ("no noise", compared_with(plan)) or asked.startswith("epsilon")
 
 
-def _told(point: NoiseChoice) -> bool:
+def _has_smallest(point: NoiseChoice) -> bool:
     return point.answers and point.smallest[0] <= _MOST_RATIO
 
 
@@ -123,10 +278,7 @@ def _plot(
     up = ratios_axis([1.0, *heights]) if ratios else powers_axis(heights)
     low, high = up.low, up.high
     level = None if ratios or not low < NO_GUARANTEE_BEYOND < high else NO_GUARANTEE_BEYOND
-    words = "; ".join(
-        f"{line.label} from {line.points[0][1]:.3g} to {line.points[-1][1]:.3g}"
-        for line in drawn
-    )
+    words = ends_in_words(drawn, "{:.3g}".format)
     return line_plot(
         drawn,
         _patients_axis(plan),
@@ -140,6 +292,43 @@ def _plot(
 def _patients_axis(plan: StudyPlan) -> ValueAxis:
     numbers = [point.patients for point in plan.curves[0]]
     marks = [exact.patients for exact, _ in plan.table]
-    axis = ValueAxis(numbers[0], numbers[-1], (), logarithmic=True)
     shown = sorted({numbers[0], *marks, numbers[-1]})
-    return axis.with_ticks([(number, count_text(number)) for number in shown])
+    return log_axis([(number, count_text(number)) for number in shown])
+
+
+def choice_table(plan: StudyPlan) -> Table:
+    """One row for each way to ask for noise."""
+    table = Table(
+        title=escape(plan.name),
+        title_justify="left",
+        title_style="bold",
+        caption=headline(plan),
+        caption_justify="left",
+    )
+    table.add_column("noise", no_wrap=True)
+    for header in ("epsilon", "guesses", "SE"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for effect in plan.effects:
+        table.add_column(effect.label, justify="right", min_width=4)
+    table.add_column("promise", min_width=6)
+    for line in choice_lines(plan):
+        cells = (line.epsilon, line.guesses, line.price, *line.ratios, line.promise)
+        asked = f"{line.asked} *" if line.own else line.asked
+        table.add_row(asked, *cells, style="bold" if line.own else "")
+    return table
+
+
+def size_table(plan: StudyPlan) -> Table:
+    """One row for each number of patients."""
+    table = Table(title="With other numbers of patients", title_justify="left")
+    for header in ("patients", "events"):
+        table.add_column(header, justify="right", no_wrap=True)
+    asked = compared_with(plan)
+    for header in ("no noise", asked):
+        for effect in plan.effects:
+            table.add_column(f"{header}, {effect.label}", justify="right")
+    table.add_column("epsilon", justify="right", no_wrap=True)
+    for line in size_lines(plan):
+        cells = (line.patients, line.events, *line.exact, *line.noised, line.epsilon)
+        table.add_row(*cells, style="bold" if line.planned else "")
+    return table

@@ -1,6 +1,12 @@
-"""The ratios for the terminal: a rich table, its footer and the warnings."""
+"""The ratios in words and digits, the facts that belong below them, and their table.
+
+The terminal's table and the page's table say the same because both are made from these rows.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -8,12 +14,181 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from fedcox.reports.counts_figure import known_sizes
+from fedcox.reports.covariate_groups import covariate_groups
 from fedcox.reports.guarantee_words import epsilon_and_delta, promises_in_short
-from fedcox.reports.number_text import DASH
-from fedcox.reports.ratio_rows import RatioRow, footer_lines, ratio_rows, warning_title
+from fedcox.reports.number_text import (
+    DASH,
+    bytes_text,
+    count_text,
+    finite,
+    noun_text,
+    p_text,
+    ratio_decimals,
+    ratio_text,
+)
+from fedcox.study.fit_rows import Coefficient
 from fedcox.study.fitted import FittedStudy
 
+WARNING_TITLES: Mapping[str, str] = {
+    "AliasedColumnsWarning": "Columns that repeat what other columns say",
+    "ConstantColumnsWarning": "Columns with one value for everybody",
+    "EmptyIntervalsWarning": "Intervals without an event",
+    "JoinedIntervalsWarning": "Pieces without events, joined",
+    "ExactSumsWarning": "Sums without noise between hospitals",
+    "CoarseTimeWarning": "Time too coarse for a Cox model",
+    "LateEventsWarning": "Events after the horizon",
+    "EventsOnlyIntervalsWarning": "Intervals in which everyone had the event",
+    "SeparationWarning": "A coefficient without a limit",
+    "RidgeWarning": "Coefficients pulled towards zero",
+    "NotConvergedWarning": "The fit did not finish",
+    "ApproximateSolverWarning": "An approximate result",
+    "MissingCenterWarning": "Patients who belong to no center",
+    "DoubtfulTimesWarning": "Times that may be dates",
+    "FilledCellsWarning": "Missing values filled with the mean",
+    "LostCentersWarning": "Centers that stopped answering",
+    "NoiseWarning": "Patients who weigh less under noise",
+    "LargeDeltaWarning": "A delta that is too large",
+}
 _ROOM = 60  # for the lines below a narrow table
+
+
+@dataclass(frozen=True)
+class RatioRow:
+    """One line of the ratio table, as text; `note` says why there is no ratio."""
+
+    name: str
+    label: str
+    compares: str
+    ratio: str
+    interval: str
+    p: str
+    coef: str
+    se: str
+    note: str
+    clear: bool
+
+
+def ratio_rows(fitted: FittedStudy) -> list[RatioRow]:
+    """One row per column of the design matrix, in the study's order."""
+    return [
+        # What stands out must be an effect, not where a solver happened to stop.
+        replace(row, clear=row.clear and fitted.converged)
+        for group in covariate_groups(fitted)
+        for member in group.members
+        for row in (_ratio_row(member.coefficient, member.label, member.compares),)
+    ]
+
+
+def _ratio_row(row: Coefficient, label: str, compares: str) -> RatioRow:
+    p = finite(row.p)
+    decimals, interval = 2, DASH
+    if row.interval is not None:
+        decimals = ratio_decimals(*row.interval)
+        low, high = (ratio_text(bound, decimals) for bound in row.interval)
+        interval = f"{low} to {high}"
+    return RatioRow(
+        name=row.name,
+        label=label,
+        compares=compares,
+        ratio=ratio_text(row.ratio, decimals),
+        interval=interval,
+        p=p_text(row.p),
+        coef=_coefficient_text(row.coef),
+        se=_coefficient_text(row.se),
+        note=row.note,
+        clear=p is not None and p < 0.05,
+    )
+
+
+def _coefficient_text(value: float | None) -> str:
+    number = finite(value)
+    if number is None:
+        return DASH
+    if 0 < abs(number) < 0.001:
+        return f"{number:.2g}"
+    return f"{number:.3f}" if abs(number) < 100 else f"{number:.4g}"
+
+
+def likelihood_ratio_text(fitted: FittedStudy) -> str | None:
+    """The test of all coefficients together, or None where there is no such test."""
+    test = fitted.likelihood_ratio if fitted.converged else None
+    statistic = None if test is None else finite(test.get("statistic"))
+    if test is None or statistic is None:
+        return None
+    return f"{statistic:,.1f} on {count_text(test['df'])} df, p {_p_phrase(test.get('p'))}"
+
+
+def no_likelihood_ratio_text(fitted: FittedStudy) -> str:
+    """Why there is no such test."""
+    if fitted.guarantee is not None:
+        return "none, since noise was added to every sum"
+    if fitted.study.model.ridge:
+        return "none, since with a ridge the likelihood is not at its maximum"
+    if all(row.coef is None for row in fitted.coefficients):
+        return "none, since no coefficient was estimated"
+    return "none, since the fit did not reach the maximum of the likelihood"
+
+
+def _p_phrase(p: float | None) -> str:
+    text = p_text(p)
+    return f"= {text}" if text[0].isdigit() else text
+
+
+def concordance_text(fitted: FittedStudy) -> str | None:
+    """Harrell's c-index at three decimals, or None where no two patients can be compared."""
+    value = finite(fitted.concordance)
+    return None if value is None else f"{value:.3f}"
+
+
+def no_concordance_text(fitted: FittedStudy) -> str:
+    """What keeps the concordance from being computed, if it was not the patients."""
+    if known_sizes(fitted.centers) is not None and not fitted.deployed:
+        return ""
+    return "not computed: it compares patients of different centers"
+
+
+def footer_lines(fitted: FittedStudy) -> list[str]:
+    """The facts below the table: patients, tests, rounds, bytes, and what was seen of whom."""
+    dropped = sum(sum(center.dropped.values()) for center in fitted.centers)
+    filled = sum(sum(center.filled.values()) for center in fitted.centers)
+    counts = (
+        (fitted.patients, "patient"),
+        (fitted.events, "event"),
+        (len(fitted.centers), "center"),
+        (fitted.intervals, interval_noun(fitted)),
+    )
+    lines = [", ".join(noun_text(count, noun) for count, noun in counts if count is not None)]
+    if dropped:
+        lines.append(f"{noun_text(dropped, 'patient')} left out by the study's rules")
+    if filled:
+        lines.append(f"{noun_text(filled, 'cell')} without a value filled with the mean")
+    lines += _tests(fitted)
+    lines.append(
+        f"{fitted.ending}; {bytes_text(fitted.bytes_up)} left the centers, "
+        f"{bytes_text(fitted.bytes_down)} went to them"
+    )
+    if fitted.guarantee is None and known_sizes(fitted.centers) is None:
+        lines.append("secure sums: nothing of a single center was seen")
+    return lines
+
+
+def _tests(fitted: FittedStudy) -> list[str]:
+    if fitted.guarantee is not None:
+        return []
+    test = likelihood_ratio_text(fitted) or no_likelihood_ratio_text(fitted)
+    concordance = concordance_text(fitted) or no_concordance_text(fitted) or DASH
+    return [f"likelihood-ratio test {test}", f"concordance {concordance}"]
+
+
+def interval_noun(fitted: FittedStudy) -> str:
+    """What a model calls a part of its time."""
+    return "interval" if fitted.grouped else "piece"
+
+
+def warning_title(name: str) -> str:
+    """A warning's class in plain words."""
+    return WARNING_TITLES.get(name, name)
 
 
 def ratio_table(fitted: FittedStudy) -> Table:

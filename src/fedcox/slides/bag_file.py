@@ -106,12 +106,12 @@ def write_bag(
         raise SlideError(f"The tiles of slide '{facts.slide_id}' cannot be kept.", faults)
     places = None if coords is None else np.rint(coords).astype(np.int32)
     half = None if features is None else features.astype(np.float16)
-    told = _attributes(facts)
+    attributes = _attributes(facts)
     # In memory first: HDF5 cannot be left in an orderly way once a disk is full.
     content = BytesIO()
     # Bytes must not depend on which version of HDF5 writes them.
     with h5py.File(content, "w", libver=("earliest", "v110")) as file:
-        file.attrs.update({**told, "digest": _digest(told, places, half)})
+        file.attrs.update({**attributes, "digest": _digest(attributes, places, half)})
         if places is not None:
             dataset = file.create_dataset("coords", data=places)
             dataset.attrs.update(_patch_attributes(facts))
@@ -194,32 +194,32 @@ def _feature_faults(stage: Stage, features: NDArray[Any] | None) -> list[str]:
 
 
 def _attributes(facts: BagFacts) -> dict[str, str | int | float]:
-    told = {
+    known = {
         part.name: getattr(facts, part.name)
         for part in fields(facts)
         if part.name != "settings"
     }
-    present = {name: value for name, value in told.items() if value is not None}
+    present = {name: value for name, value in known.items() if value is not None}
     settings = json.dumps(dict(facts.settings), sort_keys=True)
     return {"schema": SCHEMA, **present, "settings": settings}
 
 
 def _patch_attributes(facts: BagFacts) -> dict[str, int | float]:
     """What CLAM and TRIDENT look for beside the places."""
-    told: dict[str, int | float] = {"patch_level": 0}
+    attributes: dict[str, int | float] = {"patch_level": 0}
     if facts.tile_px is not None:
-        told["patch_size"] = facts.tile_px
+        attributes["patch_size"] = facts.tile_px
     if facts.tile_px_level0 is not None:
-        told["patch_size_level0"] = facts.tile_px_level0
-    return told
+        attributes["patch_size_level0"] = facts.tile_px_level0
+    return attributes
 
 
 def _digest(
-    told: Mapping[str, str | int | float],
+    attributes: Mapping[str, str | int | float],
     coords: NDArray[np.int32] | None,
     features: NDArray[np.float16] | None,
 ) -> str:
-    hasher = sha256(json.dumps(dict(told), sort_keys=True).encode())
+    hasher = sha256(json.dumps(dict(attributes), sort_keys=True).encode())
     for array in (coords, features):
         if array is not None:
             hasher.update(f"{array.dtype.str}{array.shape}".encode())
@@ -242,7 +242,7 @@ _KINDS: Mapping[str, type] = {
 
 def _facts(path: Path, attributes: Mapping[str, Any]) -> BagFacts:
     try:
-        told = {
+        known = {
             name: kind(attributes[name]) for name, kind in _KINDS.items() if name in attributes
         }
         stage = str(attributes["stage"])
@@ -251,7 +251,7 @@ def _facts(path: Path, attributes: Mapping[str, Any]) -> BagFacts:
             slide_id=str(attributes["slide_id"]),
             stage=stage,  # type: ignore[arg-type]  # looked at below
             settings=settings,
-            **told,
+            **known,
         )
     except (KeyError, ValueError, TypeError, OverflowError):
         raise unusable(path, "Its attributes are not those of a bag.") from None

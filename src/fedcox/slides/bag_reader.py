@@ -1,4 +1,8 @@
-"""Open a slide's features, whoever wrote them."""
+"""Open a slide's features, whoever wrote them: our own layout and those of six others.
+
+Only their files are read; none of their code is used. To add a layout, write an AbstractLayout
+and name it in LAYOUTS, before any whose `fits` would take its files.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedcox.errors import SlideError
-from fedcox.slides.feature_files import opened_hdf5
-from fedcox.slides.layouts import LAYOUTS
-from fedcox.slides.layouts.hdf5_bag import is_hdf5
-from fedcox.slides.opened_bag import KnownSlide, OpenedBag
+from fedcox.slides.array_layouts import Flamby, Owkin, Slideflow
+from fedcox.slides.feature_files import (
+    AbstractLayout,
+    KnownSlide,
+    OpenedBag,
+    is_hdf5,
+    opened_hdf5,
+)
+from fedcox.slides.hdf5_layouts import Clam, Own, Stamp, Trident
+
+LAYOUTS: tuple[AbstractLayout, ...] = (
+    Own(),
+    Stamp(),
+    Trident(),
+    Slideflow(),
+    Clam(),
+    Owkin(),
+    Flamby(),
+)
+
 
 _UNKNOWN = KnownSlide()
 _SLIDE_ENDINGS = (".svs", ".tif", ".tiff", ".ndpi", ".mrxs", ".scn", ".bif", ".vms", ".svslide")

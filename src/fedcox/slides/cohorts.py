@@ -12,11 +12,10 @@ import numpy as np
 
 from fedcox.errors import CohortError, SlideError
 from fedcox.slides.bag_reader import feature_path, open_bag
-from fedcox.slides.failures import reason_of
-from fedcox.slides.layouts.own import Own
-from fedcox.slides.manifest import ManifestRow, SlideManifest
-from fedcox.slides.opened_bag import OpenedBag
-from fedcox.slides.patient_table import PatientTable
+from fedcox.slides.feature_files import OpenedBag
+from fedcox.slides.hdf5_layouts import Own
+from fedcox.slides.manifest import ManifestRow, PatientTable, SlideManifest
+from fedcox.slides.step import reason_of
 from fedcox.survival.bags import Bags
 from fedcox.survival.cohort import Cohort
 
@@ -40,8 +39,8 @@ class OpenedBags:
     @property
     def digest(self) -> str:
         """Changes with the features of any slide, and with which slides there are."""
-        told = [f"{slide_id} {bag.digest}" for slide_id, bag in self.bags.items()]
-        return sha256("\n".join(told).encode()).hexdigest()
+        lines = [f"{slide_id} {bag.digest}" for slide_id, bag in self.bags.items()]
+        return sha256("\n".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +98,20 @@ def slide_cohorts(
     for slide in known:
         if slide.slide_id in opened.bags:
             used[slide.center].setdefault(slide.patient_id, []).append(slide)
-    present = {patient for own in used.values() for patient in own}
+    present = {patient for by_patient in used.values() for patient in by_patient}
     taking_part = [name for name in patients.patients if name in present]
     numbers = {name: number for number, name in enumerate(taking_part)}
     return SlideCohorts(
-        {name: _cohort(own, patients, rows, numbers, opened) for name, own in used.items()},
-        {name: tuple(own) for name, own in used.items()},
         {
-            name: tuple(tuple(slide.slide_id for slide in slides) for slides in own.values())
-            for name, own in used.items()
+            name: _cohort(by_patient, patients, rows, numbers, opened)
+            for name, by_patient in used.items()
+        },
+        {name: tuple(by_patient) for name, by_patient in used.items()},
+        {
+            name: tuple(
+                tuple(slide.slide_id for slide in slides) for slides in by_patient.values()
+            )
+            for name, by_patient in used.items()
         },
         opened.faults,
         tuple(name for name in patients.patients if name not in present),
@@ -122,30 +126,30 @@ def opened_bags(slides: Sequence[ManifestRow], folder: str | Path) -> OpenedBags
     Others' files are read once to see that every number is finite; ours were looked at when
     they were written. Of several encoders that of most slides counts.
     """
-    found: dict[str, OpenedBag] = {}
+    bags: dict[str, OpenedBag] = {}
     faults: dict[str, str] = {}
     for slide in slides:
         try:
             bag = open_bag(feature_path(folder, slide.slide_id))
             if bag.layout != _OWN or not bag.features.shape[1]:
                 bag.features.read()
-            found[slide.slide_id] = bag
+            bags[slide.slide_id] = bag
         except SlideError as error:
             faults[slide.slide_id] = reason_of(error)
-    if not found:
+    if not bags:
         raise CohortError(
             f"No slide has features in {folder} that can be used.",
             [f"Slide '{slide}': {reason}" for slide, reason in list(faults.items())[:8]],
         )
-    common = _common(found.values())
-    for slide_id, bag in list(found.items()):
+    common = _common(bags.values())
+    for slide_id, bag in list(bags.items()):
         reason = _odd(bag, common)
         if reason:
-            del found[slide_id]
+            del bags[slide_id]
             faults[slide_id] = reason
     order = [slide.slide_id for slide in slides]
     return OpenedBags(
-        {slide_id: found[slide_id] for slide_id in order if slide_id in found},
+        {slide_id: bags[slide_id] for slide_id in order if slide_id in bags},
         {slide_id: faults[slide_id] for slide_id in order if slide_id in faults},
         common.features,
         common.encoder,
@@ -214,17 +218,17 @@ def _odd(bag: OpenedBag, common: _Common) -> str:
 
 
 def _cohort(
-    own: Mapping[str, Sequence[ManifestRow]],
+    by_patient: Mapping[str, Sequence[ManifestRow]],
     patients: PatientTable,
     rows: Mapping[str, int],
     numbers: Mapping[str, int],
     opened: OpenedBags,
 ) -> Cohort:
-    order = np.array([rows[patient] for patient in own], dtype=np.int64)
+    order = np.array([rows[patient] for patient in by_patient], dtype=np.int64)
     bags = Bags(
         tuple(
             tuple(opened.bags[slide.slide_id].features for slide in slides)
-            for slides in own.values()
+            for slides in by_patient.values()
         ),
         opened.features,
     )
@@ -232,6 +236,6 @@ def _cohort(
         np.empty((order.size, 0)),
         patients.time[order],
         patients.event[order],
-        np.array([numbers[patient] for patient in own], dtype=np.int64),
+        np.array([numbers[patient] for patient in by_patient], dtype=np.int64),
         bags,
     )

@@ -56,11 +56,11 @@ def _is_slide(file: Path) -> bool:
 
 
 def _slide(file: Path) -> Contents:
-    told = tells_mpp(file)
-    with open_slide(file, None if told else 1.0) as slide:
+    has_mpp = tells_mpp(file)
+    with open_slide(file, None if has_mpp else 1.0) as slide:
         width, height = slide.size
         rows = [("format", slide.vendor), ("pixels", f"{width:,} × {height:,}")]
-        if told:
+        if has_mpp:
             wide, high = width * slide.mpp / 1000, height * slide.mpp / 1000
             rows += [
                 ("micrometres per pixel", f"{slide.mpp:.4g}"),
@@ -102,13 +102,13 @@ def _bag(file: Path) -> Contents:
         ("encoder", bag.encoder or "not told"),
         ("reduced", f"by reducer {bag.reducer_sha256[:12]}" if bag.reducer_sha256 else "no"),
         ("places of tiles", places),
-        ("a tile, pixels of level 0", _told(bag.tile_px_level0)),
-        ("slide, micrometres per pixel", _told(bag.mpp)),
+        ("a tile, pixels of level 0", _number(bag.tile_px_level0)),
+        ("slide, micrometres per pixel", _number(bag.mpp)),
     ]
     return Contents("features of a slide's tiles", tuple(rows))
 
 
-def _told(value: float | None) -> str:
+def _number(value: float | None) -> str:
     return "not told" if value is None else f"{value:.4g}"
 
 
@@ -155,12 +155,12 @@ def _tensors(file: Path) -> Contents:
 def _about(name: str, text: str) -> list[tuple[str, str]]:
     """What a file tells about itself, one row each where it does so as JSON."""
     try:
-        told = json.loads(text)
+        content = json.loads(text)
     except ValueError:
-        told = text
-    if not isinstance(told, dict):
+        content = text
+    if not isinstance(content, dict):
         return [(name, _short(text))]
-    return [(f"{name}: {key}", _short(str(value))) for key, value in sorted(told.items())]
+    return [(f"{name}: {key}", _short(str(value))) for key, value in sorted(content.items())]
 
 
 def _short(text: str) -> str:

@@ -21,7 +21,7 @@ from fedcox.errors import InputError, SlideError, needs_extra
 from fedcox.slides.bag_file import BagFacts, kept_settings, read_bag, write_bag
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Features
 from fedcox.slides.mask_file import mask_settings
-from fedcox.slides.reader_process import Source
+from fedcox.slides.reader_process import TileSource
 from fedcox.slides.readers import SlideTiles, TileBatch, TileReaders, UnreadableSlide
 from fedcox.slides.step import (
     AbstractStepFiles,
@@ -30,9 +30,11 @@ from fedcox.slides.step import (
     StepOutcome,
     StepRun,
     Watch,
+    features_path,
+    mask_path,
     slide_file,
+    tiles_path,
 )
-from fedcox.slides.work_files import features_path, mask_path, tiles_path
 
 #: Slides whose files wait to be written; more would only fill the memory.
 _WAITING_TO_BE_WRITTEN = 2
@@ -42,11 +44,9 @@ _WAITING_TO_BE_WRITTEN = 2
 class FeatureFiles(AbstractStepFiles):
     """WORK/features/<slide_id>.h5 of one encoder."""
 
-    encoder: AbstractEncoder
+    name = "embed"
 
-    @property
-    def name(self) -> str:
-        return "embed"
+    encoder: AbstractEncoder
 
     def target(self, slide_id: str, work: Path) -> Path:
         return features_path(slide_id, work)
@@ -125,8 +125,8 @@ def is_replaced(slide: SlideRow, work: Path) -> bool:
     """
     if slide.path is None or not slide.path.exists():
         return False
-    found = (mask_settings(mask_path(slide.slide_id, work)) or {}).get("slide_bytes")
-    return found is not None and found != slide.path.stat().st_size
+    size = (mask_settings(mask_path(slide.slide_id, work)) or {}).get("slide_bytes")
+    return size is not None and size != slide.path.stat().st_size
 
 
 def _check(batch: int, readers: int) -> None:
@@ -266,5 +266,5 @@ def _same_file(slide: SlideRow, work: Path) -> Path:
 
 
 def _slide_tiles(slide_id: str, path: Path, tiles: TiledSlide) -> SlideTiles:
-    source = Source(str(path), tiles.facts.mpp, tiles.tile_px, tiles.mpp)
+    source = TileSource(str(path), tiles.facts.mpp, tiles.tile_px, tiles.mpp)
     return SlideTiles(slide_id, source, tiles.coords)

@@ -7,20 +7,24 @@ many processes read them.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.errors import InputError, needs_extra
+from fedcox.errors import InputError, WeightsError, needs_extra
 
 if TYPE_CHECKING:
-    from fedcox.slides.resnet_weights import ResNetWeights
+    import onnxruntime
+
+    from fedcox.slides.resnet import ResNetWeights
+
 
 Tiles: TypeAlias = NDArray[np.uint8]
 """(batch, tile_px, tile_px, 3), red, green, blue."""
@@ -34,6 +38,9 @@ SPREAD = (0.229, 0.224, 0.225)
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 Precision: TypeAlias = Literal["float32", "bfloat16"]
+_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+_MEAN = np.float32(255) * np.asarray(MEAN, np.float32)
+_SPREAD = np.float32(255) * np.asarray(SPREAD, np.float32)
 
 
 class AbstractPending(ABC):
@@ -57,27 +64,17 @@ class Ready(AbstractPending):
 class AbstractEncoder(ABC):
     """A frozen network; `submit` may return before it has finished.
 
-    `in_flight` is how many batches may be handed over before the first one's features are
-    taken, in the order in which they came.
+    Files of features have its `name`, the `sha256` of its weights, which is equal where the
+    features may be used together, and the `precision` it computes with. `in_flight` is how many
+    batches may be handed over before the first one's features are taken, in the order in which
+    they came.
     """
 
+    name: str
+    sha256: str
+    precision: str
     in_flight: int = 1
     notes: tuple[str, ...] = ()
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """As it stands in the files of features."""
-
-    @property
-    @abstractmethod
-    def sha256(self) -> str:
-        """Of the weights: equal where the features may be used together."""
-
-    @property
-    @abstractmethod
-    def precision(self) -> str:
-        """The numbers it computes with."""
 
     @abstractmethod
     def submit(self, tiles: Tiles) -> AbstractPending:
@@ -109,17 +106,15 @@ def load_encoder(
             ["Give one of: a file of weights, an ONNX file, or a seed for an untrained one."],
         )
     if onnx is not None:
-        from fedcox.slides.onnx_encoder import OnnxEncoder
-
         return OnnxEncoder(onnx, device)
     _check_device(device)
     checked = _resnet_weights(weights, untrained)
     name = "resnet50" if untrained is None else f"resnet50 (untrained, seed {untrained})"
     if device == "cuda":
-        from fedcox.slides.cuda_encoder import CudaResNetEncoder
+        from fedcox.slides.resnet_encoder import CudaResNetEncoder
 
         return CudaResNetEncoder(checked, name, precision or "bfloat16")
-    from fedcox.slides.cpu_encoder import CpuResNetEncoder
+    from fedcox.slides.resnet_encoder import CpuResNetEncoder
 
     return CpuResNetEncoder(checked, name, precision or processor_precision())
 
@@ -136,8 +131,7 @@ def _check_device(device: Device) -> None:
 
 
 def _resnet_weights(weights: str | Path | None, untrained: int | None) -> ResNetWeights:
-    from fedcox.slides.resnet import untrained_weights
-    from fedcox.slides.resnet_weights import fitting_weights, read_weights
+    from fedcox.slides.resnet import fitting_weights, read_weights, untrained_weights
 
     if weights is not None:
         return read_weights(weights)
@@ -149,10 +143,12 @@ def _resnet_weights(weights: str | Path | None, untrained: int | None) -> ResNet
 def processor_precision() -> Precision:
     """bfloat16 where the processor multiplies it itself; else it is slower than float32."""
     try:
-        told = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        processors = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "float32"
-    flags = next((line for line in told.splitlines() if line.startswith("flags")), "").split()
+    flags = next(
+        (line for line in processors.splitlines() if line.startswith("flags")), ""
+    ).split()
     return "bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"
 
 
@@ -165,5 +161,108 @@ def usual_readers(device: Device) -> int:
     """Processes that read slides: a processor's own network takes the cores itself."""
     if device == "cpu":
         return 1
-    own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    return max(1, (len(own) or os.cpu_count() or 1) - 1)
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return max(1, (len(cores) or os.cpu_count() or 1) - 1)
+
+
+class OnnxEncoder(AbstractEncoder):
+    """Any exported encoder in an ONNX file, run by onnxruntime; its name is the file's.
+
+    It takes (n, 3, height, width) float32, normalised by ImageNet's mean and spread, and gives
+    (n, features) or (n, features, 1, 1).
+    """
+
+    precision = "float32"
+
+    def __init__(self, path: str | Path, device: Device = "cpu") -> None:
+        path = Path(path)
+        self.name = f"onnx {path.stem}"
+        self._file = path.name
+        self._session = _session(path, device)
+        self.sha256 = _digest(path)
+        self._input = _only_input(self._session, path.name)
+
+    def submit(self, tiles: Tiles) -> AbstractPending:
+        normalised = (tiles.astype(np.float32) - _MEAN) / _SPREAD
+        x = np.ascontiguousarray(normalised.transpose(0, 3, 1, 2))
+        self._check_shape(x.shape)
+        try:
+            features = self._session.run(None, {self._input.name: x})[0]
+        except Exception as error:  # onnxruntime has no base class of its own
+            raise WeightsError(
+                f"The network in {self._file} cannot encode {_times(x.shape)} tiles.",
+                [str(error).splitlines()[0]],
+            ) from error
+        return Ready(_features(np.asarray(features), len(tiles), self._file))
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        """Names and None stand for any size."""
+        wanted = tuple(self._input.shape)
+        fits = len(wanted) == len(shape) and all(
+            not isinstance(size, int) or size == given
+            for size, given in zip(wanted, shape, strict=True)
+        )
+        if not fits:
+            raise WeightsError(
+                f"The network in {self._file} takes {_times(wanted)}, not {_times(shape)}.",
+                ["Batches are tiles × 3 × height × width; say --batch, or tile anew."],
+            )
+
+
+def _session(path: Path, device: Device) -> onnxruntime.InferenceSession:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise needs_extra("onnxruntime", "onnx") from error
+    if not path.is_file():
+        raise WeightsError(f"There is no file {path}.", ["Give an .onnx file."])
+    provider = _PROVIDERS[device]
+    if provider not in onnxruntime.get_available_providers():
+        raise InputError(
+            f"onnxruntime has no {provider} here.",
+            ["Say --device cpu, or install onnxruntime-gpu."],
+        )
+    options = onnxruntime.SessionOptions()
+    options.use_deterministic_compute = True
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=[provider])
+    except Exception as error:  # onnxruntime has no base class of its own
+        raise WeightsError(
+            f"{path} is no network that onnxruntime can run.", [str(error).splitlines()[0]]
+        ) from error
+
+
+def _digest(path: Path) -> str:
+    """Of the file, and of the one beside it where exporters put large weights."""
+    digest = hashlib.sha256(path.read_bytes())
+    beside = path.with_name(f"{path.name}.data")
+    if beside.is_file():
+        digest.update(beside.read_bytes())
+    return digest.hexdigest()
+
+
+def _only_input(session: onnxruntime.InferenceSession, file: str) -> Any:
+    inputs = session.get_inputs()
+    if len(inputs) != 1 or inputs[0].type != "tensor(float)":
+        names = ", ".join(f"{one.name}: {one.type}" for one in inputs)
+        raise WeightsError(
+            f"The network in {file} takes {names}.",
+            ["Needed is one input, tensor(float) of tiles × 3 × height × width."],
+        )
+    return inputs[0]
+
+
+def _features(features: Any, tiles: int, file: str) -> Features:
+    if features.ndim == 4 and features.shape[2:] == (1, 1):
+        features = features[:, :, 0, 0]
+    if features.ndim != 2 or len(features) != tiles:
+        raise WeightsError(
+            f"The network in {file} gives {_times(features.shape)} for {tiles} tiles.",
+            ["Needed is tiles × features, or tiles × features × 1 × 1."],
+        )
+    return np.ascontiguousarray(features, np.float32)
+
+
+def _times(shape: tuple[object, ...]) -> str:
+    return " × ".join(str(size) for size in shape)

@@ -9,23 +9,29 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
 
 from fedcox.errors import SlideError, needs_extra
 from fedcox.files.writing import whole_file
-from fedcox.slides.outlines import Ring, polygons
-from fedcox.slides.region import Region
 from fedcox.slides.step import Settings
+from fedcox.slides.tissue import Region
 
 SCHEMA = "fedcox-mask-1"
 #: What a damaged picture raises, by where the damage is; beside pillow's own errors.
 DAMAGED_PICTURE = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error)
+Ring: TypeAlias = list[tuple[int, int]]
+"""Corners (x, y) in pixels of the mask, closed: the last is the first."""
+# East along a pixel's top, south along its right side, west, north.
+_STEPS = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +63,14 @@ def write_mask(path: Path, tissue: SlideTissue, settings: Settings) -> None:
     except ImportError as error:
         raise needs_extra("pillow", "slides") from error
 
-    told = PngImagePlugin.PngInfo()
-    told.add_text("downsample", repr(tissue.region.downsample))
-    told.add_text("mpp", repr(tissue.mpp))
-    told.add_text("size", f"{tissue.size[0]} {tissue.size[1]}")
-    told.add_text(SCHEMA, json.dumps(dict(settings), sort_keys=True))
+    text = PngImagePlugin.PngInfo()
+    text.add_text("downsample", repr(tissue.region.downsample))
+    text.add_text("mpp", repr(tissue.mpp))
+    text.add_text("size", f"{tissue.size[0]} {tissue.size[1]}")
+    text.add_text(SCHEMA, json.dumps(dict(settings), sort_keys=True))
     image = Image.fromarray(np.where(tissue.region.pixels, 255, 0).astype(np.uint8))
     with whole_file(path) as part:
-        image.save(part, "PNG", pnginfo=told)
+        image.save(part, "PNG", pnginfo=text)
 
 
 def read_mask(path: Path) -> tuple[SlideTissue, Settings]:
@@ -136,3 +142,110 @@ def write_outlines(path: Path, tissue: SlideTissue) -> None:
     collection = {"type": "FeatureCollection", "features": features}
     with whole_file(path) as part:
         part.write_text(json.dumps(collection) + "\n", encoding="utf-8")
+
+
+def polygons(mask: NDArray[np.bool_]) -> list[list[Ring]]:
+    """Which polygons enclose the true pixels: each an outer ring, then its holes.
+
+    They are ordered by their first pixel. Outer rings run clockwise as one looks at the
+    picture, holes the other way round. The edges between true and false pixels, each with the
+    true one on its right, are joined up to rings. Where four such edges meet, a ring stays with
+    its pixel; pixels that touch at a corner alone are therefore of two polygons. A ring that
+    comes to a corner twice is cut there, so that each is simple, as the readers of GeoJSON ask.
+    """
+    labelled, pieces = ndimage.label(mask)
+    label = np.asarray(labelled, np.int32)
+    rings: list[list[Ring]] = [[] for _ in range(pieces)]
+    for piece, whole in _rings(mask, label):
+        for ring in _simple(whole):
+            corners = _corners(ring)
+            if _area(corners) > 0:
+                rings[piece - 1].insert(0, corners)
+            else:
+                rings[piece - 1].append(corners)
+    return rings
+
+
+def _rings(mask: NDArray[np.bool_], label: NDArray[np.int32]) -> Iterator[tuple[int, Ring]]:
+    """Every ring as all its lattice points, with the piece it belongs to; not closed."""
+    x, y, heading, piece = _edges(mask, label)
+    wide = mask.shape[1] + 1
+    start = y * wide + x
+    ends = (y + _STEPS[heading, 1]) * wide + x + _STEPS[heading, 0]
+    following = _following(4 * start + heading, ends, heading)
+    xs, ys, nexts = x.tolist(), y.tolist(), following.tolist()
+    seen = [False] * len(xs)
+    for first in range(len(xs)):
+        ring, at = [], first
+        while not seen[at]:
+            seen[at] = True
+            ring.append((xs[at], ys[at]))
+            at = nexts[at]
+        if ring:
+            yield int(piece[first]), ring
+
+
+def _edges(
+    mask: NDArray[np.bool_], label: NDArray[np.int32]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], NDArray[np.int32]]:
+    """Start x and y, heading, and piece of every edge with a true pixel on its right."""
+    padded = np.pad(mask, 1)
+    inside = padded[1:-1, 1:-1]
+    beyond = (padded[:-2, 1:-1], padded[1:-1, 2:], padded[2:, 1:-1], padded[1:-1, :-2])
+    corner = ((0, 0), (1, 0), (1, 1), (0, 1))
+    parts = []
+    for heading, (other, (right, low)) in enumerate(zip(beyond, corner, strict=True)):
+        row, column = np.nonzero(inside & ~other)
+        parts.append(
+            (column + right, row + low, np.full(len(row), heading), label[row, column])
+        )
+    x, y, headings, pieces = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return x, y, headings, pieces
+
+
+def _following(
+    key: NDArray[np.intp], ends: NDArray[np.intp], heading: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The edge after each: to the right where there is one, else straight on, else left."""
+    order = np.argsort(key)
+    ranked = key[order]
+    following = np.full(len(key), -1)
+    for turn in (3, 0, 1):  # the last one found counts
+        wanted = 4 * ends + (heading + turn) % 4
+        place = np.minimum(np.searchsorted(ranked, wanted), max(len(ranked) - 1, 0))
+        there = ranked[place] == wanted
+        following[there] = order[place[there]]
+    return following
+
+
+def _simple(ring: Ring) -> Iterator[Ring]:
+    """Cut where a point comes back: each part visits a point once."""
+    path: Ring = []
+    place: dict[tuple[int, int], int] = {}
+    for point in ring:
+        if point in place:
+            begin = place[point]
+            part = path[begin:]
+            for gone in part:
+                del place[gone]
+            del path[begin:]
+            yield part
+        place[point] = len(path)
+        path.append(point)
+    yield path
+
+
+def _corners(ring: Ring) -> Ring:
+    """Closed, without the points that lie on a straight line."""
+    before, after = ring[-1:] + ring[:-1], ring[1:] + ring[:1]
+    kept = [
+        point
+        for last, point, following in zip(before, ring, after, strict=True)
+        if not (last[0] == point[0] == following[0] or last[1] == point[1] == following[1])
+    ]
+    return [*kept, kept[0]]
+
+
+def _area(ring: Ring) -> int:
+    """Twice the area; positive where the ring runs clockwise in the picture (y is down)."""
+    return sum(x * next_y - next_x * y for (x, y), (next_x, next_y) in pairwise(ring))

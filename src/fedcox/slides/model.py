@@ -6,22 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedcox.errors import InputError, SlideError
 from fedcox.models.architecture import TileScorer
+from fedcox.models.network import score_precision
 from fedcox.slides.bag_file import BagFile
 from fedcox.slides.bag_reader import feature_path, open_bag
 from fedcox.slides.cohorts import OpenedBags
-from fedcox.slides.failures import reason_of
-from fedcox.slides.manifest import ManifestRow
-from fedcox.slides.opened_bag import KnownSlide, OpenedBag
-from fedcox.slides.tile_scores import ScoredTiles, ScoreScale, matching
-from fedcox.study.trained_network import TrainedNetwork
+from fedcox.slides.feature_files import KnownSlide, OpenedBag
+from fedcox.slides.manifest import ManifestRow, SlideManifest
+from fedcox.slides.step import reason_of
+from fedcox.slides.tile_scores import ScoredTiles, ScoreScale, check_mean, matching
+from fedcox.study.trained_network import PatientScore, TrainedNetwork
 from fedcox.survival.bags import Bags
 from fedcox.survival.cohort import Cohort, FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 NETWORK = "network.safetensors"
 _UNKNOWN = KnownSlide()
@@ -87,17 +92,17 @@ class SlideModel:
         self, slides: Sequence[ManifestRow], folder: str | Path
     ) -> tuple[dict[str, OpenedBag], dict[str, str]]:
         """The bags of these slides by name, and of the others the reason; one at least."""
-        found: dict[str, OpenedBag] = {}
+        opened: dict[str, OpenedBag] = {}
         faults: dict[str, str] = {}
         for slide in slides:
             try:
-                found[slide.slide_id] = self.bag(folder, slide.slide_id)
+                opened[slide.slide_id] = self.bag(folder, slide.slide_id)
             except SlideError as error:
                 faults[slide.slide_id] = reason_of(error)
-        if not found:
-            told = [f"{slide_id}: {reason}" for slide_id, reason in [*faults.items()][:8]]
-            raise SlideError(f"No slide in {folder} can be scored by this model.", told)
-        return found, faults
+        if not opened:
+            reasons = [f"{slide_id}: {reason}" for slide_id, reason in [*faults.items()][:8]]
+            raise SlideError(f"No slide in {folder} can be scored by this model.", reasons)
+        return opened, faults
 
     def _faults(self, bag: OpenedBag) -> list[str]:
         facts, width = self.network.facts, bag.features.shape[1]
@@ -133,13 +138,13 @@ class SlideModel:
         `folder` has the features behind the slide's score. With `every_tile`, a folder of more
         tiles, all of these are scored and those that entered the slide's score are marked.
         """
-        own = self.bag(folder, slide_id, known)
-        bag = own if every_tile is None else self.bag(every_tile, slide_id, known)
+        scored = self.bag(folder, slide_id, known)
+        bag = scored if every_tile is None else self.bag(every_tile, slide_id, known)
         corners, side = _places(bag)
         entered = np.ones(len(corners), dtype=np.bool_)
         if every_tile is not None:
-            entered = matching(corners, _places(own)[0])
-            if int(entered.sum()) != own.features.shape[0]:
+            entered = matching(corners, _places(scored)[0])
+            if int(entered.sum()) != scored.features.shape[0]:
                 raise SlideError(
                     "Tiles that entered the slide's score are not among every tile.",
                     ["Lay tiles with the same --tile-um and --mpp, and a larger --max-tiles."],
@@ -170,8 +175,8 @@ def _places(bag: OpenedBag) -> tuple[FloatArray, float]:
 
 def _tissue_tiles(bag: OpenedBag) -> int | None:
     """How many tiles the slide has, drawn or not; only our own files tell."""
-    own = bag.features
-    return own.facts.n_tissue_tiles if isinstance(own, BagFile) else None
+    features = bag.features
+    return features.facts.n_tissue_tiles if isinstance(features, BagFile) else None
 
 
 def feature_facts(opened: OpenedBags) -> Mapping[str, Any]:
@@ -187,3 +192,70 @@ def _short(name: object) -> str:
     """A digest by its first letters; a name as it is."""
     text = str(name)
     return f"{text[:12]}…" if len(text) == 64 else repr(text)
+
+
+def predictions(
+    model: SlideModel,
+    manifest: SlideManifest,
+    bags: Mapping[str, OpenedBag],
+    patient_score: PatientScore,
+    at: Sequence[float],
+) -> pd.DataFrame:
+    """One row per slide; a patient's risk and survival stand in each of the own rows.
+
+    The mean of every slide's tile scores is held against its score.
+    """
+    import pandas as pd
+
+    of_patient = _with_bags(manifest, bags)
+    cohort = model.cohort(
+        [[bags[row.slide_id] for row in rows] for rows in of_patient.values()]
+    )
+    network = model.network
+    scores = network.slide_scores(cohort)
+    risk = network.risk(cohort, patient_score).tolist()
+    times = list(dict.fromkeys(at))
+    _check_times(times, float(network.edges[-1]))
+    survival = network.survival(cohort, patient_score, times).tolist()
+    names = [f"survival_{time:g}" for time in times]
+    lines = [
+        {
+            "patient_id": patient,
+            "center": row.center,
+            "slide_id": row.slide_id,
+            "tiles": _checked_tiles(model, row.slide_id, bags[row.slide_id], score),
+            "slide_score": score,
+            "patient_risk": risk[place],
+            **dict(zip(names, survival[place], strict=True)),
+        }
+        for place, (patient, rows) in enumerate(of_patient.items())
+        for row, score in zip(rows, scores[place].tolist(), strict=True)
+    ]
+    return pd.DataFrame(lines)
+
+
+def _with_bags(
+    manifest: SlideManifest, bags: Mapping[str, OpenedBag]
+) -> dict[str, list[ManifestRow]]:
+    """The slides of every patient that can be scored; patients without one are left out."""
+    usable = {
+        patient: [row for row in rows if row.slide_id in bags]
+        for patient, rows in manifest.patients.items()
+    }
+    return {patient: rows for patient, rows in usable.items() if rows}
+
+
+def _checked_tiles(model: SlideModel, slide_id: str, bag: OpenedBag, score: float) -> int:
+    """How many tiles the slide has; their scores must have the slide's as their mean."""
+    tiles = model.tile_scores(bag)
+    check_mean(slide_id, tiles, score, score_precision(model.network.network.precision))
+    return tiles.size
+
+
+def _check_times(at: list[float], horizon: float) -> None:
+    beyond = [time for time in at if not 0 <= time <= horizon * (1 + 1e-9)]
+    if beyond:
+        raise InputError(
+            f"The model follows patients up to {horizon:g}.",
+            [f"--at {time:g} is outside." for time in beyond],
+        )

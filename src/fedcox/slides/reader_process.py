@@ -1,18 +1,27 @@
-"""What one reader does: open slides, and put tiles where it is told to."""
+"""What one reader does: open slides, and put tiles where it is told to.
+
+Tiles go into memory that several processes see, and that leaves nothing behind: it has no name
+and is gone with the last process that has it open, however that ended.
+"""
 
 from __future__ import annotations
 
+import mmap
+import os
 import signal
+import tempfile
 from collections import OrderedDict
 from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
+from multiprocessing import reduction
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import InputError
-from fedcox.slides.shared_tiles import SharedTiles
 from fedcox.slides.slide import Slide, open_slide
 
 READY = (-1, "ready")
@@ -20,7 +29,67 @@ READY = (-1, "ready")
 _KEPT_OPEN = 2
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True)
+class TileMemory:
+    """`slots` batches of tiles: (slots, batch, tile_px, tile_px, 3) of 8-bit colours."""
+
+    slots: int
+    batch: int
+    tile_px: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.slots, self.batch, self.tile_px, self.tile_px, 3
+
+
+class SharedTiles:
+    """Memory that a process made, and that it hands to processes as it starts them."""
+
+    def __init__(self, layout: TileMemory) -> None:
+        self._layout = layout
+        self._handle = _nameless_file()
+        try:
+            os.ftruncate(self._handle, prod(layout.shape))
+            self.tiles = _mapped(self._handle, layout)
+        except OSError as error:
+            os.close(self._handle)
+            raise InputError(
+                f"There is no memory for tiles on their way, {prod(layout.shape):,} bytes: "
+                f"{error.strerror or error}.",
+                ["Say a smaller --batch, or fewer --readers."],
+            ) from error
+
+    def close(self) -> None:
+        """Give up the handle; the pages go when nobody has them mapped."""
+        os.close(self._handle)
+
+    def __getstate__(self) -> tuple[TileMemory, Any]:
+        """For the arguments of a process: a handle of its own."""
+        return self._layout, reduction.DupFd(self._handle)
+
+    def __setstate__(self, state: tuple[TileMemory, Any]) -> None:
+        """In the process that got it."""
+        self._layout, handle = state
+        self._handle = handle.detach()
+        self.tiles = _mapped(self._handle, self._layout)
+
+
+def _nameless_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("fedcox-tiles")
+    if os.name == "nt":
+        raise InputError("Reader processes need Linux or macOS.", ["Say --readers 0."])
+    handle, path = tempfile.mkstemp(prefix="fedcox-tiles-")
+    os.unlink(path)  # noqa: PTH108  # what mkstemp gives is no Path
+    return handle
+
+
+def _mapped(handle: int, layout: TileMemory) -> NDArray[np.uint8]:
+    memory = mmap.mmap(handle, prod(layout.shape))
+    return np.frombuffer(memory, np.uint8).reshape(layout.shape)
+
+
+class TileSource(NamedTuple):
     """A slide, and how its tiles are cut: `mpp` is theirs, `slide_mpp` that of level 0.
 
     `slide_mpp` counts only where the file does not tell its own.
@@ -36,7 +105,7 @@ class Errand(NamedTuple):
     """Read tiles at these places (x, y) into a slot, from row `first` on."""
 
     number: int
-    source: Source
+    source: TileSource
     slot: int
     first: int
     places: tuple[tuple[int, int], ...]
@@ -47,7 +116,7 @@ class TileReader:
 
     def __init__(self, tiles: NDArray[np.uint8]) -> None:
         self._tiles = tiles
-        self._open: OrderedDict[Source, tuple[Slide, ExitStack]] = OrderedDict()
+        self._open: OrderedDict[TileSource, tuple[Slide, ExitStack]] = OrderedDict()
 
     def fill(self, errand: Errand) -> str:
         """Put the tiles in their place; the reply is empty, or why it cannot be done."""
@@ -69,7 +138,7 @@ class TileReader:
         while self._open:
             self._open.popitem()[1][1].close()
 
-    def _slide(self, source: Source) -> Slide:
+    def _slide(self, source: TileSource) -> Slide:
         if source in self._open:
             self._open.move_to_end(source)
             return self._open[source][0]

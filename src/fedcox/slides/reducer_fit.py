@@ -1,4 +1,7 @@
-"""Use the reducer that belongs to these slides, or fit it: on one machine, over all centers."""
+"""Use the reducer that belongs to these slides, or fit it: on one machine, over all centers.
+
+The paper's autoencoder stands here beside the exact reduction, to compare with.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,37 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import InputError, WeightsError
+from fedcox.errors import CohortError, InputError, WeightsError
 from fedcox.slides.cohorts import OpenedBags
-from fedcox.slides.manifest import ManifestRow
+from fedcox.slides.manifest import ManifestRow, SlideManifest, read_patient_names
 from fedcox.slides.reduction import (
     Method,
     Reducer,
     ReducerFacts,
+    Reduction,
+    check_numbers,
+    check_size,
+    cohorts_without_outcomes,
+    federated_reducer,
     read_reducer,
     settings_digest,
     write_reducer,
 )
-from fedcox.slides.tile_reduction import (
-    Reduction,
-    check_numbers,
-    cohorts_without_outcomes,
-    federated_reducer,
-)
 from fedcox.survival.bags import SlideFeatures, TileFeatures
+from fedcox.survival.cohort import FloatArray
+from fedcox.survival.descent import AdamDescent
 
 Watch = Callable[[str, int, int], None]
 """What is done, and how many slides of how many; of none where slides do not count."""
+#: Tiles in the paper's sample, its epochs and its learning rate; batches it does not tell.
+SAMPLE = 100_000
+EPOCHS = 3
+LEARNING_RATE = 1e-3
+BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ def reducer_for(
         opened.encoder_sha256 or "",
     )
     if fit.method == "pca":
-        watched = _watched(slides, opened, watch)
+        watched = _counted(slides, opened, watch)
         centers = InProcess.from_cohorts(cohorts_without_outcomes(slides, watched))
         reducer = federated_reducer(plan, centers, settings)
     else:
@@ -84,12 +96,12 @@ def given_reducer(path: Path, opened: OpenedBags) -> Reducer:
             f"It takes {reducer.features} features per tile, and these slides have "
             f"{opened.features}."
         )
-    for words, fitted, found in (
+    for words, fitted, given in (
         ("on features of the encoder", reducer.facts.encoder, opened.encoder),
         ("with encoder weights", reducer.facts.encoder_sha256, opened.encoder_sha256),
     ):
-        if fitted and found and fitted != found:
-            faults.append(f"It was fitted {words} {fitted}, and these are of {found}.")
+        if fitted and given and fitted != given:
+            faults.append(f"It was fitted {words} {fitted}, and these are of {given}.")
     if faults:
         raise InputError(f"The reducer {path} does not fit these slides.", faults)
     return reducer
@@ -117,10 +129,10 @@ def _kept(path: Path, settings: str) -> Reducer | None:
     if not path.exists():
         return None
     try:
-        found = read_reducer(path)
+        reducer = read_reducer(path)
     except WeightsError:
         return None
-    return found if found.facts.settings == settings else None
+    return reducer if reducer.facts.settings == settings else None
 
 
 def _autoencoder(
@@ -131,8 +143,6 @@ def _autoencoder(
     watch: Watch,
 ) -> Reducer:
     """The paper's, on tiles of all centers in one place; in the order of slides' names."""
-    from fedcox.slides.autoencoder import sampled_tiles, train_autoencoder
-
     used = sorted(
         (slide for slide in slides if slide.slide_id in opened.bags),
         key=lambda slide: slide.slide_id,
@@ -161,7 +171,7 @@ def _autoencoder(
 
 
 @dataclass(frozen=True, eq=False)
-class _Watched:
+class _CountedSlide:
     """A slide that says when it is read."""
 
     slide: SlideFeatures
@@ -176,7 +186,7 @@ class _Watched:
         return self.slide.read()
 
 
-def _watched(slides: Sequence[ManifestRow], opened: OpenedBags, watch: Watch) -> OpenedBags:
+def _counted(slides: Sequence[ManifestRow], opened: OpenedBags, watch: Watch) -> OpenedBags:
     """The same bags; as they are read for the fit, `watch` is told how many were."""
     count = itertools.count()
     total = sum(slide.slide_id in opened.bags for slide in slides)
@@ -185,7 +195,159 @@ def _watched(slides: Sequence[ManifestRow], opened: OpenedBags, watch: Watch) ->
         watch("summing moments of tiles", next(count), total)
 
     bags = {
-        slide_id: replace(bag, features=_Watched(bag.features, tell))
+        slide_id: replace(bag, features=_CountedSlide(bag.features, tell))
         for slide_id, bag in opened.bags.items()
     }
     return replace(opened, bags=bags)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenReducer:
+    """A reducer, where it lies, and whether it was there before."""
+
+    reducer: Reducer
+    path: Path
+    kept: bool
+
+
+@dataclass(frozen=True)
+class ReducerChoice:
+    """The options of `fedcox slides reduce` that say which reducer.
+
+    `patients` names those to fit on, all without it; with `given` nothing is fitted.
+    """
+
+    fit: ReducerFit
+    patients: Path | None = None
+    given: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.given is not None and (self.patients is not None or self.fit.whitened):
+            raise InputError("--reducer is fitted already; leave out --patients and --whiten.")
+
+    def training(self, listed: SlideManifest) -> Sequence[ManifestRow]:
+        """The slides to fit on."""
+        if self.patients is None:
+            return listed.slides
+        return _of_patients(listed, self.patients).slides
+
+    def reducer(
+        self, target: Path, training: Sequence[ManifestRow], opened: OpenedBags, watch: Watch
+    ) -> ChosenReducer:
+        """The one that is given, or the one at `target`, fitted anew where it is of others."""
+        if self.given is not None:
+            return ChosenReducer(given_reducer(self.given, opened), self.given, kept=True)
+        reducer, kept = reducer_for(target, training, opened, self.fit, watch)
+        return ChosenReducer(reducer, target, kept)
+
+
+def _of_patients(listed: SlideManifest, path: Path) -> SlideManifest:
+    """The slides of the patients that a file names; every one of them must have a slide."""
+    names = read_patient_names(path)
+    without = len(names - set(listed.patients))
+    if without:
+        raise CohortError(
+            f"Cannot fit on the patients in {path}.",
+            [
+                f"{without} of {len(names)} patients have no slide in the manifest. Leave them "
+                "out, or write their patient_id as the manifest does."
+            ],
+        )
+    return listed.of_patients(names)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedAutoencoder:
+    """Encoder (features, size), decoder (size, features), and the error after each epoch.
+
+    Errors are relative: squared distance to the tiles over their sum of squares.
+    """
+
+    encoder: FloatArray
+    decoder: FloatArray
+    errors: tuple[float, ...]
+
+    def reducer(self, sample: NDArray[np.float32], facts: ReducerFacts) -> Reducer:
+        """The encoder as a reducer; its scales are those of the sample."""
+        scales = np.sqrt(np.square(sample @ self.encoder).mean(axis=0))
+        return Reducer(self.encoder, scales, facts)
+
+
+def train_autoencoder(
+    sample: NDArray[np.float32],
+    size: int,
+    *,
+    seed: int,
+    epochs: int = EPOCHS,
+    watch: Callable[[int, float], None] = lambda epoch, error: None,
+) -> TrainedAutoencoder:
+    """The paper's autoencoder: two layers without bias, by Adam on the mean square error.
+
+    `sample` is (tiles, features). The same seed gives the same weights. Products are in single
+    precision, the weights in double. It approaches what `reducer_from_moments` gives at once
+    and exactly; it is here to compare with.
+    """
+    tiles, features = sample.shape
+    check_size(size, features)
+    rng = np.random.default_rng(seed)
+    weights = _first_weights(features, size, rng)
+    encoder, decoder = weights.reshape(2, -1)  # views: Adam moves both at once
+    down, up = encoder.reshape(features, size), decoder.reshape(size, features)
+    adam, slope = AdamDescent(weights.size), np.empty(weights.size)
+    errors = []
+    for epoch in range(1, epochs + 1):
+        order = rng.permutation(tiles)
+        for start in range(0, tiles, BATCH):
+            batch = sample[order[start : start + BATCH]]
+            _gradient(batch, down.astype(np.float32), up.astype(np.float32), slope)
+            adam.step(weights, slope, LEARNING_RATE)
+        errors.append(_relative_error(sample, down, up))
+        watch(epoch, errors[-1])
+    return TrainedAutoencoder(down, up, tuple(errors))
+
+
+def _first_weights(features: int, size: int, rng: np.random.Generator) -> FloatArray:
+    """As torch begins linear layers: uniform within ±1/√inputs."""
+    parts = [rng.uniform(-1, 1, features * size) / inputs**0.5 for inputs in (features, size)]
+    return np.concatenate(parts)
+
+
+def _gradient(
+    batch: NDArray[np.float32],
+    down: NDArray[np.float32],
+    up: NDArray[np.float32],
+    slope: FloatArray,
+) -> None:
+    """Write the gradient of the mean square error of a batch, encoder first."""
+    latent = batch @ down
+    left = latent @ up - batch
+    left *= 2.0 / left.size
+    slope[: down.size] = (batch.T @ (left @ up.T)).ravel()
+    slope[down.size :] = (latent.T @ left).ravel()
+
+
+def sampled_tiles(
+    slides: Sequence[SlideFeatures], *, seed: int, most: int = SAMPLE
+) -> NDArray[np.float32]:
+    """Tiles of all slides drawn by chance without repeats, in the slides' order."""
+    counts = np.array([slide.shape[0] for slide in slides])
+    total = int(counts.sum())
+    if not total:
+        raise InputError("There is no tile to train on.")
+    drawn = np.sort(np.random.default_rng(seed).choice(total, min(most, total), replace=False))
+    ends = np.cumsum(counts)
+    parts = []
+    for slide, end, tiles in zip(slides, ends, counts, strict=True):
+        first, last = np.searchsorted(drawn, [end - tiles, end])
+        if last > first:
+            parts.append(slide.read()[drawn[first:last] - (end - tiles)].astype(np.float32))
+    return np.concatenate(parts)
+
+
+def _relative_error(sample: NDArray[np.float32], down: FloatArray, up: FloatArray) -> float:
+    squares = left = 0.0
+    for start in range(0, len(sample), 8192):
+        block = sample[start : start + 8192].astype(np.float64)
+        squares += float(np.square(block).sum())
+        left += float(np.square(block - (block @ down) @ up).sum())
+    return left / squares

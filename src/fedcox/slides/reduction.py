@@ -8,7 +8,7 @@ analysis, applied without the mean, are another thing and reconstruct far worse.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,14 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from fedcox.errors import InputError, WeightsError, needs_extra
+from fedcox.errors import InputError, RefusedError, SlideError, WeightsError, needs_extra
+from fedcox.federation.queries.tile_counts import TileCounts
+from fedcox.federation.queries.tile_moments import TileMoments
+from fedcox.federation.query import Federation
 from fedcox.files.writing import whole_file
-from fedcox.survival.bags import TileFeatures
-from fedcox.survival.cohort import FloatArray
+from fedcox.slides.bag_file import BagFacts, BagFile, kept_settings, write_bag
+from fedcox.slides.bag_reader import feature_path, open_bag
+from fedcox.slides.cohorts import OpenedBags
+from fedcox.slides.feature_files import KnownSlide, OpenedBag
+from fedcox.slides.manifest import ManifestRow
+from fedcox.slides.step import AbstractStep, Settings, SlideRow, reduced_path
+from fedcox.survival.bags import Bags, TileFeatures
+from fedcox.survival.cohort import Cohort, FloatArray
 
 SCHEMA = "fedcox-reducer-1"
 Method: TypeAlias = Literal["pca", "adam"]
 _BLOCK = 4096  # tiles that are reduced at a time
+#: A reducer is shared, and is about the patients it was fitted on.
+FEWEST_PATIENTS = 10
 
 
 @dataclass(frozen=True)
@@ -65,8 +76,8 @@ class Reducer:
     def __post_init__(self) -> None:
         columns = self.components / self.scales if self.facts.whitened else self.components
         matrix = np.ascontiguousarray(columns, dtype=np.float32)
-        told = f"{matrix.shape} {self.facts.encoder} {self.facts.encoder_sha256}"
-        hasher = sha256(told.encode())
+        name = f"{matrix.shape} {self.facts.encoder} {self.facts.encoder_sha256}"
+        hasher = sha256(name.encode())
         hasher.update(matrix.data)
         object.__setattr__(self, "_matrix", matrix)
         object.__setattr__(self, "sha256", hasher.hexdigest())
@@ -147,10 +158,10 @@ def write_reducer(path: str | Path, reducer: Reducer) -> None:
         from safetensors.numpy import save
     except ImportError:
         raise needs_extra("safetensors", "slides") from None
-    told = {"schema": SCHEMA, **asdict(reducer.facts)}
+    facts = {"schema": SCHEMA, **asdict(reducer.facts)}
     content = save(
         {"components": reducer.components, "scales": reducer.scales},
-        metadata={"fedcox": json.dumps(told, sort_keys=True)},
+        metadata={"fedcox": json.dumps(facts, sort_keys=True)},
     )
     with whole_file(path) as part:
         part.write_bytes(content)
@@ -164,11 +175,11 @@ def read_reducer(path: str | Path) -> Reducer:
         raise needs_extra("safetensors", "slides") from None
     try:
         with safe_open(path, framework="numpy") as file:
-            told = json.loads((file.metadata() or {})["fedcox"])
+            stored = json.loads((file.metadata() or {})["fedcox"])
             components, scales = file.get_tensor("components"), file.get_tensor("scales")
-        if told.pop("schema") != SCHEMA:
+        if stored.pop("schema") != SCHEMA:
             raise _no_reducer(path, f"It is not of the schema {SCHEMA}.")
-        facts = ReducerFacts(**told)
+        facts = ReducerFacts(**stored)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise _no_reducer(path, f"{type(error).__name__}: {error}.") from None
     fitting = components.ndim == 2 and scales.shape == components.shape[1:]
@@ -189,3 +200,169 @@ def _no_reducer(path: str | Path, fault: str) -> WeightsError:
 def settings_digest(settings: Mapping[str, object]) -> str:
     """What a fit depended on, as one short text."""
     return sha256(json.dumps(dict(settings), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What is asked for: `size` numbers per tile of the `features` that an encoder gives.
+
+    Below `fewest_patients` or `fewest_tiles` over all centers there is no reducer. None stands
+    for as many tiles as features: of fewer, the reducer would give away which directions
+    single tiles span.
+    """
+
+    features: int
+    size: int = 256
+    whitened: bool = False
+    encoder: str = ""
+    encoder_sha256: str = ""
+    fewest_patients: int = FEWEST_PATIENTS
+    fewest_tiles: int | None = None
+
+
+def federated_reducer(plan: Reduction, federation: Federation, settings: str = "") -> Reducer:
+    """The best linear reduction over the tiles of every center's patients.
+
+    First patients and tiles are counted, and nothing else is asked where they are too few; then
+    one round gives Σ x xᵀ, which adds up under secure sums too: the reducer is the same however
+    the patients are split, and the features of tiles stay where they are. `settings` is kept
+    with the reducer.
+    """
+    check_size(plan.size, plan.features)
+    counted = federation.ask(TileCounts())
+    check_numbers(plan, counted.patients, counted.tiles)
+    sums = federation.ask(TileMoments(plan.features))
+    facts = ReducerFacts(
+        patients=sums.patients,
+        whitened=plan.whitened,
+        encoder=plan.encoder,
+        encoder_sha256=plan.encoder_sha256,
+        settings=settings,
+    )
+    return reducer_from_moments(sums.second, sums.tiles, plan.size, facts)
+
+
+def check_numbers(plan: Reduction, patients: int, tiles: int) -> None:
+    """RefusedError where a reducer would be about too few."""
+    fewest_tiles = plan.features if plan.fewest_tiles is None else plan.fewest_tiles
+    faults = []
+    if patients < plan.fewest_patients:
+        faults.append(f"Found {patients} patients; at least {plan.fewest_patients} are needed.")
+    if tiles < fewest_tiles:
+        faults.append(
+            f"Found {tiles} tiles of {plan.features} features each; at least "
+            f"{fewest_tiles} are needed, since from fewer single tiles can be worked out. Take "
+            "more slides or smaller tiles, or train on features that are not reduced."
+        )
+    if faults:
+        raise RefusedError("There is too little for a reducer that is shared.", faults)
+
+
+def cohorts_without_outcomes(
+    slides: Sequence[ManifestRow], opened: OpenedBags
+) -> Mapping[str, Cohort]:
+    """Each center's patients for questions about their tiles alone.
+
+    Nobody's follow-up is known here: all times are zero, without an event.
+    """
+    by_center: dict[str, dict[str, list[str]]] = {}
+    for slide in slides:
+        patients = by_center.setdefault(slide.center, {})
+        if slide.slide_id in opened.bags:
+            patients.setdefault(slide.patient_id, []).append(slide.slide_id)
+    return {
+        center: Cohort(
+            np.empty((len(patients), 0)),
+            np.zeros(len(patients)),
+            np.zeros(len(patients), dtype=np.bool_),
+            bags=Bags(
+                tuple(
+                    tuple(opened.bags[slide_id].features for slide_id in slide_ids)
+                    for slide_ids in patients.values()
+                ),
+                opened.features,
+            ),
+        )
+        for center, patients in by_center.items()
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceStep(AbstractStep):
+    """One reducer for all slides.
+
+    `bags` are those that go together and `faults` says why others do not, by slide; their
+    files are in `folder`. A file that another reducer made is made anew. `deepzoom_tile_px` as
+    in `KnownSlide`.
+    """
+
+    name = "reduce"
+
+    reducer: Reducer
+    bags: Mapping[str, OpenedBag]
+    faults: Mapping[str, str]
+    folder: Path
+    deepzoom_tile_px: int | None = None
+
+    def target(self, slide_id: str, work: Path) -> Path:
+        return reduced_path(slide_id, work)
+
+    def settings(self, slide: SlideRow, work: Path) -> Settings:
+        bag = self.bags.get(slide.slide_id)
+        if bag is None:
+            feature_path(self.folder, slide.slide_id)  # SlideError where it has none
+        # Features that cannot be used have no digest: what was made of others is not kept.
+        digest = None if bag is None else bag.digest
+        return {
+            "reducer": self.reducer.sha256,
+            "features": digest,
+            "deepzoom_tile_px": self.deepzoom_tile_px,
+        }
+
+    def kept_settings(self, target: Path) -> Settings | None:
+        return kept_settings(target)
+
+    def make(self, slide: SlideRow, work: Path, tick: Callable[[int], None]) -> int:
+        if slide.slide_id not in self.bags:
+            raise SlideError(self.faults[slide.slide_id])
+        bag = self._with_places(slide)
+        reduced = self.reducer.apply(bag.features.read())
+        facts = replace(
+            _facts(slide.slide_id, bag),
+            stage="reduced",
+            reducer_sha256=self.reducer.sha256,
+            settings=self.settings(slide, work),
+        )
+        write_bag(self.target(slide.slide_id, work), facts, bag.coords, reduced)
+        return len(reduced)
+
+    def _with_places(self, slide: SlideRow) -> OpenedBag:
+        """With places in pixels also where the layout needs the slide itself for them."""
+        bag = self.bags[slide.slide_id]
+        if bag.coords is not None or slide.path is None or not slide.path.exists():
+            return bag
+        try:
+            known = replace(_known(slide.path), deepzoom_tile_px=self.deepzoom_tile_px)
+        except InputError:
+            return bag  # features count without places; a heatmap will say what it lacks
+        return open_bag(feature_path(self.folder, slide.slide_id), known)
+
+
+def _known(path: Path) -> KnownSlide:
+    from fedcox.slides.slide import open_slide
+
+    with open_slide(path) as slide:
+        return KnownSlide(slide.mpp, slide.size)
+
+
+def _facts(slide_id: str, bag: OpenedBag) -> BagFacts:
+    if isinstance(bag.features, BagFile):
+        return bag.features.facts
+    return BagFacts(
+        slide_id,
+        "raw",
+        mpp=bag.mpp,
+        tile_px_level0=bag.tile_px_level0,
+        encoder=bag.encoder or "",
+        encoder_sha256=bag.encoder_sha256 or "",
+    )

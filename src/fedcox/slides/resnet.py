@@ -7,14 +7,18 @@ spread, 2048 features from the mean over the last map. The classifier `fc` is le
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from fedcox.errors import WeightsError
 
 FEATURES = 2048
 PARAMETERS = 23_508_032
@@ -26,6 +30,13 @@ _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 _WIDER = 4
 #: What a block adds to what passes it by, without training: features stay near 1.
 _UNTRAINED_SHARE = 0.5
+_NEEDED = (
+    "Needed are the tensors of torchvision's resnet50 (conv1.weight, bn1.weight, "
+    "layer1.0.conv1.weight, …), in a .pth or .safetensors file."
+)
+_NAMED = 3
+#: Under these a training's checkpoint keeps the network's tensors.
+_CHECKPOINT_KEYS = ("state_dict", "model", "teacher", "student")
 
 
 @dataclass(frozen=True)
@@ -122,8 +133,8 @@ class ResNet50(nn.Module):
         self.maxpool = nn.MaxPool2d(3, 2, padding=1)
         self.stages = len(_STAGES)
         for stage in range(1, self.stages + 1):
-            own = [plan for plan in bottlenecks() if plan.name.startswith(f"layer{stage}.")]
-            self.add_module(f"layer{stage}", nn.Sequential(*map(Bottleneck, own)))
+            plans = [plan for plan in bottlenecks() if plan.name.startswith(f"layer{stage}.")]
+            self.add_module(f"layer{stage}", nn.Sequential(*map(Bottleneck, plans)))
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, 3, height, width), normalised, to (n, 2048)."""
@@ -160,3 +171,147 @@ def _he_normal(shape: tuple[int, ...], random: np.random.Generator) -> Tensor:
     drawn -= drawn.mean(axis=(1, 2, 3), keepdims=True, dtype=np.float64).astype(np.float32)
     drawn *= np.float32(math.sqrt(2 / math.prod(shape[1:])))
     return torch.from_numpy(drawn)
+
+
+@dataclass(frozen=True)
+class ResNetWeights:
+    """Tensors that fit, their SHA-256, and what was passed over to get at them.
+
+    The digest is over names, shapes and float32 values, so that a .pth and a .safetensors file
+    of the same network have the same one.
+    """
+
+    tensors: Mapping[str, Tensor]
+    sha256: str
+    notes: tuple[str, ...] = ()
+
+
+def read_weights(path: str | Path) -> ResNetWeights:
+    """The network's tensors from a file; WeightsError says what does not fit."""
+    path = Path(path)
+    tensors, notes = _under_one_prefix(_tensors(path), path)
+    return _checked(tensors, notes, f"{path} does not fit ResNet-50.")
+
+
+def fitting_weights(tensors: Mapping[str, Tensor]) -> ResNetWeights:
+    """Tensors at hand, checked as those of a file are."""
+    return _checked(dict(tensors), [], "These weights do not fit ResNet-50.")
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise WeightsError(f"There is no file {path}.", ["Give a .pth or .safetensors file."])
+    tensors = _from_safetensors(path) if path.suffix == ".safetensors" else _from_torch(path)
+    for key in _CHECKPOINT_KEYS:
+        inner = tensors.get(key)
+        if isinstance(inner, Mapping):
+            tensors = inner
+            break
+    return {str(name): value for name, value in tensors.items() if isinstance(value, Tensor)}
+
+
+def _from_safetensors(path: Path) -> Mapping[str, object]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise WeightsError(
+            f"{path} is no safetensors file that can be read.", [_NEEDED]
+        ) from error
+
+
+def _from_torch(path: Path) -> Mapping[str, object]:
+    try:
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a file that is something else ends in any of them
+        faults = [
+            "Only plain tensors are read from it, since anything else in such a file could "
+            "run as a program: store the network's state_dict() alone.",
+            _NEEDED,
+        ]
+        raise WeightsError(f"{path} is no file of weights that can be read.", faults) from error
+    if not isinstance(tensors, Mapping):
+        raise WeightsError(f"{path} holds no named tensors.", [_NEEDED])
+    return tensors
+
+
+def _under_one_prefix(
+    tensors: dict[str, Tensor], path: Path
+) -> tuple[dict[str, Tensor], list[str]]:
+    """The network inside, whose names may begin with `module.`, `backbone.` or the like."""
+    end = "conv1.weight"
+    prefixes = sorted(
+        name.removesuffix(end)
+        for name in tensors
+        if name.endswith(end) and f"{name.removesuffix(end)}layer1.0.conv1.weight" in tensors
+    )
+    if len(prefixes) > 1:
+        within = ", ".join(f"{prefix}*" for prefix in prefixes)
+        raise WeightsError(
+            f"{path} holds {len(prefixes)} networks: {within}.",
+            ["Store the tensors of the one that you mean in a file of their own."],
+        )
+    if not prefixes or not prefixes[0]:
+        return tensors, []
+    prefix = prefixes[0]
+    inside = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+    notes = [f"Names begin with {prefix}; it was left out."]
+    outside = len(tensors) - len(inside)
+    if outside:
+        notes.append(f"{outside} tensors outside {prefix}* were not used.")
+    return inside, notes
+
+
+def _checked(tensors: dict[str, Tensor], notes: list[str], subject: str) -> ResNetWeights:
+    wanted = layout()
+    for name in wanted:
+        if name.endswith("num_batches_tracked"):
+            # A count of training's, of no use here, and absent from files of before 2018.
+            tensors[name] = torch.zeros((), dtype=torch.int64)
+    tensors = {name: one for name, one in tensors.items() if not name.startswith("fc.")}
+    faults = _faults(tensors, wanted)
+    if faults:
+        raise WeightsError(subject, [*faults, _NEEDED])
+    fitting = {
+        name: tensors[name].to(torch.float32 if shape else torch.int64).contiguous()
+        for name, shape in wanted.items()
+    }
+    broken = [name for name, one in fitting.items() if not torch.isfinite(one).all()]
+    if broken:
+        raise WeightsError(subject, [_some("not finite", broken), "Fetch the file again."])
+    return ResNetWeights(fitting, _digest(fitting), tuple(notes))
+
+
+def _faults(tensors: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, ...]]) -> list[str]:
+    shaped = {
+        f"{name} {tuple(tensors[name].shape)} instead of {shape}"
+        for name, shape in wanted.items()
+        if name in tensors and tuple(tensors[name].shape) != shape
+    }
+    kinds = {
+        "missing": [name for name in wanted if name not in tensors],
+        "of another shape": sorted(shaped),
+        "not of this network": [name for name in tensors if name not in wanted],
+    }
+    return [_some(what, names) for what, names in kinds.items() if names]
+
+
+def _some(what: str, names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{len(names)} {what}: {', '.join(names[:_NAMED])}{more}."
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(b"resnet50")
+    for name in sorted(tensors):
+        if not name.endswith("num_batches_tracked"):
+            values = tensors[name].to(torch.float32)
+            digest.update(f"{name} {tuple(values.shape)}\n".encode())
+            digest.update(values.numpy().astype("<f4", copy=False).tobytes())
+    return digest.hexdigest()

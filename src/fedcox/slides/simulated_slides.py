@@ -1,30 +1,41 @@
 """A folder of simulated slides with a planted signal: pyramids, slides.csv, patients.csv.
 
-The slides go through the same steps as a scanner's. planted.json beside them says where the
-regions lie that raise the hazard, so that what a model finds can be held against the truth.
+The slides, TIFF pyramids of JPEG tiles, go through the same steps as a scanner's. planted.json
+beside them says where the regions lie that raise the hazard, so that what a model finds can be
+held against the truth.
 """
 
 from __future__ import annotations
 
-import csv
+import io
 import json
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedcox.errors import SlideError
-from fedcox.files.writing import whole_file
-from fedcox.slides.pyramid_file import write_pyramid
-from fedcox.slides.region import Region
-from fedcox.slides.simulated_cohort import SimulatedCohort, simulate_cohort
-from fedcox.slides.simulated_tissue import draw_slide
+from fedcox.errors import SlideError, needs_extra
+from fedcox.files.writing import whole_file, write_csv
+from fedcox.slides.simulated_tissue import SimulatedSlideCohort, draw_slide, simulate_cohort
+from fedcox.slides.slide import Pixels
+from fedcox.slides.tissue import Region
+
+if TYPE_CHECKING:
+    from PIL import Image
+
 
 SCHEMA = "fedcox-planted-1"
 _PLANTED = "planted.json"
 _STAIN = 5
+_TILE = 256
+_QUALITY = 85
+_ASCII, _SHORT, _LONG, _RATIONAL = 2, 3, 4, 5
+_LETTER = {_ASCII: "s", _SHORT: "H", _LONG: "I", _RATIONAL: "II"}
+_JPEG, _YCBCR, _CENTIMETRE, _REDUCED = 7, 6, 3, 1
+Tags = dict[int, tuple[int, list[int] | bytes]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +88,12 @@ def simulate_slides(
             write_pyramid(part, drawn.pixels, mpp, description="simulated slide, no patient")
         planted[name] = drawn.planted
         wrote(done, len(rows))
-    _write_table(home / "patients.csv", _patient_table(cohort))
+    write_csv(home / "patients.csv", _patient_table(cohort))
     shares = {_patient_id(patient): float(share) for patient, share in enumerate(cohort.share)}
     about = {"seed": seed, "effect": effect, "shares": shares}
     _write_planted(home / _PLANTED, planted, about)
     # Last: a folder with a manifest is whole.
-    _write_table(home / "slides.csv", _slide_table(cohort))
+    write_csv(home / "slides.csv", _slide_table(cohort))
     return SimulatedSlides(home / "slides.csv", home / "patients.csv", planted, shares)
 
 
@@ -90,9 +101,9 @@ def read_simulated(folder: str | Path) -> SimulatedSlides:
     """A folder that `simulate_slides` wrote."""
     home = Path(folder)
     try:
-        told = json.loads((home / _PLANTED).read_text(encoding="utf-8"))
-        planted = {name: _region(slide) for name, slide in told[SCHEMA].items()}
-        shares = {str(name): float(share) for name, share in told["shares"].items()}
+        truth = json.loads((home / _PLANTED).read_text(encoding="utf-8"))
+        planted = {name: _region(slide) for name, slide in truth[SCHEMA].items()}
+        shares = {str(name): float(share) for name, share in truth["shares"].items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SlideError(
             f"{home} is not a folder of simulated slides: {_PLANTED} cannot be read.",
@@ -106,7 +117,7 @@ def is_simulated(manifest: Path) -> bool:
     return (manifest.parent / _PLANTED).exists()
 
 
-def _slides(cohort: SimulatedCohort) -> list[tuple[int, int]]:
+def _slides(cohort: SimulatedSlideCohort) -> list[tuple[int, int]]:
     """(patient, which of the patient's slides), both from 0."""
     return [
         (patient, which) for patient, many in enumerate(cohort.slides) for which in range(many)
@@ -121,7 +132,7 @@ def _slide_id(patient: int, which: int) -> str:
     return f"{_patient_id(patient)}-{'ab'[which]}"
 
 
-def _slide_table(cohort: SimulatedCohort) -> list[tuple[str, ...]]:
+def _slide_table(cohort: SimulatedSlideCohort) -> list[tuple[str, ...]]:
     rows = [
         (
             _slide_id(patient, which),
@@ -134,7 +145,7 @@ def _slide_table(cohort: SimulatedCohort) -> list[tuple[str, ...]]:
     return [("slide_id", "patient_id", "center", "path"), *rows]
 
 
-def _patient_table(cohort: SimulatedCohort) -> list[tuple[str, ...]]:
+def _patient_table(cohort: SimulatedSlideCohort) -> list[tuple[str, ...]]:
     rows = [
         (_patient_id(patient), str(days), str(int(event)))
         for patient, (days, event) in enumerate(zip(cohort.days, cohort.event, strict=True))
@@ -142,14 +153,9 @@ def _patient_table(cohort: SimulatedCohort) -> list[tuple[str, ...]]:
     return [("patient_id", "time", "event"), *rows]
 
 
-def _write_table(path: Path, rows: list[tuple[str, ...]]) -> None:
-    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
-
-
 def _write_planted(path: Path, planted: Mapping[str, Region], about: Mapping[str, Any]) -> None:
     """Blocks as level-0 pixels of their upper left corners."""
-    told = {
+    truth = {
         "about": "simulated slides, no patients; the regions that raise the hazard",
         **about,
         SCHEMA: {
@@ -165,7 +171,7 @@ def _write_planted(path: Path, planted: Mapping[str, Region], about: Mapping[str
         },
     }
     with whole_file(path) as part:
-        part.write_text(json.dumps(told) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(truth) + "\n", encoding="utf-8")
 
 
 def _region(slide: Mapping[str, Any]) -> Region:
@@ -174,3 +180,112 @@ def _region(slide: Mapping[str, Any]) -> Region:
     for x, y in slide["planted"]:
         pixels[round(y / block), round(x / block)] = True
     return Region(pixels, block)
+
+
+def write_pyramid(
+    path: Path, pixels: Pixels, mpp: float, *, levels: int = 3, description: str = ""
+) -> None:
+    """Each level half the one before. The same pixels give the same bytes.
+
+    `mpp` is micrometres per pixel; without a number (NaN) the file does not tell it.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise needs_extra("pillow", "slides") from error
+
+    picture = Image.fromarray(pixels)
+    with path.open("wb") as file:
+        file.write(b"II*\0")
+        pointer = file.tell()
+        file.write(bytes(4))
+        for level in range(levels):
+            size = picture.width >> level, picture.height >> level
+            coarser = picture if level == 0 else picture.resize(size, Image.Resampling.BOX)
+            tiles = list(_jpeg_tiles(coarser))
+            begin = file.tell()
+            file.write(b"".join(tiles))
+            lengths = [len(tile) for tile in tiles]
+            starts = [begin, *(begin + np.cumsum(lengths)[:-1]).tolist()]
+            tags = _tags(size, starts, lengths, level) | _resolution(mpp)
+            if description and level == 0:
+                tags[270] = (_ASCII, description.encode("ascii") + b"\0")
+            file.write(bytes(file.tell() % 2))
+            pointer = _write_directory(file, tags, pointer)
+
+
+def _jpeg_tiles(picture: Image.Image) -> Iterator[bytes]:
+    """Tiles from left to right, then down; the last ones are filled up with white."""
+    from PIL import Image
+
+    for top in range(0, picture.height, _TILE):
+        for left in range(0, picture.width, _TILE):
+            tile = Image.new("RGB", (_TILE, _TILE), (255, 255, 255))
+            right, bottom = (
+                min(left + _TILE, picture.width),
+                min(top + _TILE, picture.height),
+            )
+            tile.paste(picture.crop((left, top, right, bottom)))
+            stream = io.BytesIO()
+            tile.save(stream, "JPEG", quality=_QUALITY, subsampling="4:2:0")
+            yield stream.getvalue()
+
+
+def _tags(size: tuple[int, int], starts: list[int], lengths: list[int], level: int) -> Tags:
+    """What TIFF 6.0 and its JPEG supplement ask of a tiled colour image."""
+    return {
+        254: (_LONG, [_REDUCED if level else 0]),
+        256: (_LONG, [size[0]]),
+        257: (_LONG, [size[1]]),
+        258: (_SHORT, [8, 8, 8]),
+        259: (_SHORT, [_JPEG]),
+        262: (_SHORT, [_YCBCR]),
+        277: (_SHORT, [3]),
+        284: (_SHORT, [1]),
+        322: (_LONG, [_TILE]),
+        323: (_LONG, [_TILE]),
+        324: (_LONG, starts),
+        325: (_LONG, lengths),
+        530: (_SHORT, [2, 2]),
+    }
+
+
+def _resolution(mpp: float) -> Tags:
+    """Pixels per centimetre, to six digits; nothing where it is not told."""
+    if np.isnan(mpp):
+        return {}
+    rational = [round(1e4 / mpp * 1e5), 100_000]
+    return {
+        282: (_RATIONAL, rational),
+        283: (_RATIONAL, rational),
+        296: (_SHORT, [_CENTIMETRE]),
+    }
+
+
+def _write_directory(file: io.BufferedWriter, tags: Tags, pointer: int) -> int:
+    """Write a directory, link it from `pointer`, and tell where the next one is linked."""
+    at = file.tell()
+    further = at + 2 + 12 * len(tags) + 4
+    entries, values = [struct.pack("<H", len(tags))], []
+    for tag, (kind, content) in sorted(tags.items()):
+        packed, many = _packed(kind, content)
+        if len(packed) <= 4:
+            place = packed.ljust(4, b"\0")
+        else:
+            place = struct.pack("<I", further)
+            values.append(packed + bytes(len(packed) % 2))
+            further += len(values[-1])
+        entries.append(struct.pack("<HHI", tag, kind, many) + place)
+    file.write(b"".join([*entries, bytes(4), *values]))
+    file.seek(pointer)
+    file.write(struct.pack("<I", at))
+    file.seek(0, io.SEEK_END)
+    return at + 2 + 12 * len(tags)
+
+
+def _packed(kind: int, content: list[int] | bytes) -> tuple[bytes, int]:
+    """The bytes of a tag's values, and how many values they are."""
+    if isinstance(content, bytes):
+        return content, len(content)
+    each = len(_LETTER[kind])
+    return struct.pack(f"<{len(content)}{_LETTER[kind][0]}", *content), len(content) // each

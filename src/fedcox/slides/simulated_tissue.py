@@ -1,4 +1,4 @@
-"""What a simulated slide looks like: glass, tissue, and regions that carry the risk.
+"""What is simulated: patients with slides, and pictures of tissue with regions of risk.
 
 Nothing here is anybody's tissue. Ordinary tissue is pink with few nuclei; planted regions are
 bluish with many dark ones.
@@ -11,9 +11,11 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
-from fedcox.slides.region import Region
+from fedcox.errors import InputError
 from fedcox.slides.slide import Pixels
+from fedcox.slides.tissue import Region
 
 BLOCK_UM = 32.0
 """Planted regions are made of squares of this side."""
@@ -28,6 +30,12 @@ _NUCLEI = {"ordinary": 0.10, "planted": 0.45}
 _COLOURS = np.array(
     [[243, 242, 244], [226, 168, 198], [120, 78, 150], [196, 148, 200], [72, 40, 112]], np.int16
 )
+
+MOST_PLANTED = 0.6
+_CENSORED = 0.4
+_MEAN_DAYS = 700.0
+_TWO_SLIDES = 1 / 6
+_NEXT_CENTER = 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,3 +114,68 @@ def _planted_blocks(
     blocks = np.zeros(field.size, bool)
     blocks[np.argsort(-field, axis=None, kind="stable")[:wanted]] = True
     return blocks.reshape(field.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedSlideCohort:
+    """One entry per patient; nobody is one.
+
+    `share` is the planted share of the patient's tissue, `center` counts from 0, `slides` is 1
+    or 2, `days` is follow-up.
+    """
+
+    share: NDArray[np.float64]
+    center: NDArray[np.int64]
+    slides: NDArray[np.int64]
+    days: NDArray[np.int64]
+    event: NDArray[np.bool_]
+
+
+def simulate_cohort(
+    patients: int, centers: int, *, effect: float, rng: np.random.Generator
+) -> SimulatedSlideCohort:
+    """Hazard exp(effect · (share − mean share)), share uniform from 0 to 0.6.
+
+    About 40 % are censored; centers are of unequal size, none empty; a sixth of the patients
+    have two slides.
+    """
+    if not 1 <= centers <= patients:
+        raise InputError(
+            f"{patients} patients cannot be in {centers} centers.",
+            ["Needed is at least one center, and one patient for each."],
+        )
+    share = rng.uniform(0.0, MOST_PLANTED, patients)
+    rate = np.exp(effect * (share - MOST_PLANTED / 2)) / _MEAN_DAYS
+    dropping = _censoring_rate(rate)
+    survived, seen = rng.exponential(1 / rate), rng.exponential(1 / dropping, patients)
+    slides = np.ones(patients, np.int64)
+    slides[rng.permutation(patients)[: round(_TWO_SLIDES * patients)]] = 2
+    return SimulatedSlideCohort(
+        share,
+        rng.permutation(np.repeat(np.arange(centers), _sizes(patients, centers))),
+        slides,
+        np.ceil(np.minimum(survived, seen)).astype(np.int64).clip(1),
+        survived <= seen,
+    )
+
+
+def _censoring_rate(rate: NDArray[np.float64]) -> float:
+    """Of exponential censoring, such that the expected share of the censored is as wanted."""
+    return float(
+        np.exp(
+            brentq(
+                lambda log: float(np.mean(np.exp(log) / (np.exp(log) + rate))) - _CENSORED,
+                np.log(rate.min()) - 5.0,
+                np.log(rate.max()) + 5.0,
+            )
+        )
+    )
+
+
+def _sizes(patients: int, centers: int) -> NDArray[np.int64]:
+    """Each center 0.6 of the one before, at least one patient, together all."""
+    weight = _NEXT_CENTER ** np.arange(centers)
+    wanted = (patients - centers) * weight / weight.sum()
+    sizes: NDArray[np.int64] = np.floor(wanted).astype(np.int64) + 1
+    sizes[np.argsort(sizes - 1 - wanted, kind="stable")[: patients - sizes.sum()]] += 1
+    return sizes

@@ -9,21 +9,24 @@ slide or what an earlier step makes is away, it keeps what it has.
 
 from __future__ import annotations
 
+import csv
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Literal, Protocol, TypeAlias
 
 from fedcox.errors import SlideError
-from fedcox.files.claim import claimed
-from fedcox.slides.failures import reason_of, write_failures
-from fedcox.slides.work_files import made_after
+from fedcox.files.locks import claimed
+from fedcox.files.writing import write_csv
 
 Settings: TypeAlias = Mapping[str, str | int | float | None]
 """What a slide's file depends on; written into it as JSON, and compared."""
+FAILURE_COLUMNS = ("slide_id", "step", "reason")
+_PATIENCE = 10.0
+REDUCED = "reduced"
 
 
 class SlideRow(Protocol):
@@ -39,10 +42,8 @@ class SlideRow(Protocol):
 class AbstractStepFiles(ABC):
     """Which file a step makes of a slide, and what that file depends on."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The command's name, as in failures.csv."""
+    #: The command's name, as in failures.csv.
+    name: str
 
     @abstractmethod
     def target(self, slide_id: str, work: Path) -> Path:
@@ -203,8 +204,8 @@ class StepRun:
         """The slide cannot be used; the others go on."""
         removed = self._remove(slide)
         self._tiles.pop(slide.slide_id, None)
-        told = f" (Removed, since made of it before: {', '.join(removed)}.)" if removed else ""
-        self._failed[slide.slide_id] = reason_of(error) + told
+        note = f" (Removed, since made of it before: {', '.join(removed)}.)" if removed else ""
+        self._failed[slide.slide_id] = reason_of(error) + note
         self._settle(slide, "failed")
 
     def close(self) -> None:
@@ -231,9 +232,9 @@ class StepRun:
 
         The own file goes last: where a process is killed in between, it begins with it again.
         """
-        own = self._target(slide)
+        target = self._target(slide)
         there = [*made_after(self._step.name, slide.slide_id, self._work)]
-        there += [own] if own.exists() else []
+        there += [target] if target.exists() else []
         for path in there:
             path.unlink(missing_ok=True)
         return [path.relative_to(self._work).as_posix() for path in there]
@@ -273,3 +274,96 @@ def slide_file(slide: SlideRow) -> Path:
     if not slide.path.exists():
         raise SlideError(f"There is no file {slide.path}.", ["Correct the manifest's path."])
     return slide.path
+
+
+def reason_of(error: SlideError) -> str:
+    """One line for failures.csv."""
+    return " ".join([error.subject, *error.faults])
+
+
+def write_failures(
+    work: Path, step: str, failed: Mapping[str, str], settled: Iterable[str]
+) -> Path:
+    """Replace the rows of `step` about the slides `settled`: those in `failed` have a reason.
+
+    Rows of other steps stay, and those of slides that another process works on.
+    """
+    path = work / "failures.csv"
+    gone = set(settled)
+    begun = monotonic()
+    while True:
+        with claimed(path) as ours:
+            if ours or monotonic() - begun > _PATIENCE:
+                rows = [
+                    row for row in read_failures(work) if row[1] != step or row[0] not in gone
+                ]
+                rows += [(slide, step, failed[slide]) for slide in failed]
+                write_csv(path, [FAILURE_COLUMNS, *sorted(rows)])
+                return path
+        sleep(0.05)
+
+
+def failures_beside(out: Path) -> Path:
+    """Where a command that writes `out` alone names what it left out."""
+    return out.with_name(f"{out.name.removesuffix('.csv')}-failures.csv")
+
+
+def write_failures_beside(
+    out: Path, step: str, slides: Mapping[str, str], patients: Mapping[str, str]
+) -> Path | None:
+    """Slides and patients with the reasons; with none, the file of an earlier run goes."""
+    path = failures_beside(out)
+    rows = [(name, step, reason) for name, reason in slides.items()]
+    rows += [("", step, f"Patient '{name}': {reason}") for name, reason in patients.items()]
+    if not rows:
+        path.unlink(missing_ok=True)
+        return None
+    write_csv(path, [FAILURE_COLUMNS, *rows])
+    return path
+
+
+def read_failures(work: Path) -> list[tuple[str, str, str]]:
+    """(slide_id, step, reason) of every slide that failed; none where no step has run."""
+    try:
+        with (work / "failures.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []
+    return [(row["slide_id"], row["step"], row["reason"]) for row in rows]
+
+
+def mask_path(slide_id: str, work: Path) -> Path:
+    """What `segment` makes."""
+    return work / "masks" / f"{slide_id}.png"
+
+
+def tiles_path(slide_id: str, work: Path) -> Path:
+    """What `tile` makes."""
+    return work / "tiles" / f"{slide_id}.h5"
+
+
+def features_path(slide_id: str, work: Path) -> Path:
+    """What `embed` makes."""
+    return work / "features" / f"{slide_id}.h5"
+
+
+def reduced_path(slide_id: str, work: Path) -> Path:
+    """What `reduce` makes, of these features or of another program's."""
+    return work / REDUCED / f"{slide_id}.h5"
+
+
+_WAY = {"segment": mask_path, "tile": tiles_path, "embed": features_path}
+
+
+def made_after(step: str, slide_id: str, work: Path) -> Iterator[Path]:
+    """Files of a slide that rest on what `step` makes of it, the last one first."""
+    if step not in _WAY:
+        return
+    # Without features of our own, the reduced ones are of another program's.
+    if features_path(slide_id, work).exists() and reduced_path(slide_id, work).exists():
+        yield reduced_path(slide_id, work)
+    names = list(_WAY)
+    for name in reversed(names[names.index(step) + 1 :]):
+        path = _WAY[name](slide_id, work)
+        if path.exists():
+            yield path

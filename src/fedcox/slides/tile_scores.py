@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcox.errors import SlideError
 from fedcox.survival.cohort import BoolArray, FloatArray
@@ -18,6 +19,23 @@ from fedcox.survival.cohort import BoolArray, FloatArray
 _TAIL = 0.01
 #: How far a mean in this precision may lie from the exact one, in parts of the largest score.
 _ROUNDING = {"float64": 1e-10, "float32": 1e-4}
+Colours = NDArray[np.uint8]
+#: From the lower limit to the upper one in equal steps. Blue and red stay apart for people who
+#: do not see red or green, and the middle is darker than glass.
+_STOPS = np.array(
+    [
+        (30, 60, 150),
+        (58, 104, 182),
+        (137, 176, 214),
+        (236, 229, 207),
+        (240, 170, 110),
+        (212, 88, 54),
+        (165, 22, 36),
+    ],
+    dtype=np.float64,
+)
+#: A tile's score is on the scale of the linear predictor, which each link reads its own way.
+SCORE_NAMES = {"log": "log hazard", "cloglog": "log hazard", "logit": "log hazard odds"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,3 +117,34 @@ def check_mean(
             f"{slide_id}: the mean of the tile scores is not the slide's score.",
             ["The features or the network changed in between; run the command again."],
         )
+
+
+@dataclass(frozen=True)
+class ColourKey:
+    """What the colours of a run mean: a scale, and how its numbers are called.
+
+    `whose` says whose tiles the scale is centred on. Slides that are `simulated` are called so
+    wherever they are shown.
+    """
+
+    scale: ScoreScale
+    link: str
+    whose: str = "the training cohort"
+    simulated: bool = False
+
+    @property
+    def score_name(self) -> str:
+        """What the numbers are, under the link's honest name."""
+        return SCORE_NAMES[self.link]
+
+
+def colours_at(place: FloatArray) -> Colours:
+    """(n,) from −1 to 1 → (n, 3) red, green, blue."""
+    at = np.linspace(-1.0, 1.0, len(_STOPS))
+    channels = [np.interp(place, at, _STOPS[:, channel]) for channel in range(3)]
+    return np.stack(channels, axis=-1).round().astype(np.uint8)
+
+
+def tile_colours(scores: FloatArray, scale: ScoreScale) -> Colours:
+    """(tiles,) → (tiles, 3)."""
+    return colours_at(scale.place(scores))

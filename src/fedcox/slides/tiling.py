@@ -1,21 +1,169 @@
-"""The step `tile`: from the mask of a slide to the places of its tiles."""
+"""Two steps: `segment` makes the mask of a slide's tissue, `tile` the places of its tiles.
+
+Tiles are squares of a grid in micrometres, where tissue is, drawn by a seed. They do not
+overlap. Their corners are whole pixels of level 0; where a tile's side is not, neighbours share
+or leave out less than one of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
-from fedcox.errors import InputError, SlideError
-from fedcox.slides.bag_file import BagFacts, kept_settings, write_bag
-from fedcox.slides.mask_file import SlideTissue, read_mask
-from fedcox.slides.step import AbstractStep, Settings, SlideRow
-from fedcox.slides.tiles import draw_tiles, tile_grid
-from fedcox.slides.work_files import mask_path, tiles_path
+import numpy as np
+from numpy.typing import NDArray
 
+from fedcox.errors import InputError, SlideError
+from fedcox.files.writing import whole_file
+from fedcox.slides.bag_file import BagFacts, kept_settings, write_bag
+from fedcox.slides.mask_file import SCHEMA, SlideTissue, read_mask, write_mask, write_outlines
+from fedcox.slides.slide import Pixels, open_slide, tells_mpp
+from fedcox.slides.step import (
+    AbstractStep,
+    Settings,
+    SlideRow,
+    mask_path,
+    slide_file,
+    tiles_path,
+)
+from fedcox.slides.tissue import (
+    AbstractTissueFinder,
+    OtsuTissue,
+    Region,
+    without_specks_and_holes,
+)
+
+# A share that equals the limit up to rounding is enough.
+_ROUNDING = 1e-9
 # A level that is a little coarser than asked for is what a scanner calls the same: 0.5 may be
 # 0.5021 in its file.
 _COARSER = 1.05
+
+
+@dataclass(frozen=True)
+class Segmentation(AbstractStep):
+    """Writes masks/SLIDE.png and, for QuPath, masks/SLIDE.geojson.
+
+    Areas in square micrometres: smaller holes are filled, smaller pieces dropped. With
+    `overviews` also overviews/SLIDE.png, the picture that the mask is of.
+    """
+
+    name = "segment"
+
+    finder: AbstractTissueFinder = field(default_factory=OtsuTissue)
+    speck_um2: float = 50_000.0
+    hole_um2: float = 50_000.0
+    assume_mpp: float | None = None
+    overviews: bool = False
+
+    def target(self, slide_id: str, work: Path) -> Path:
+        return mask_path(slide_id, work)
+
+    def settings(self, slide: SlideRow, work: Path) -> Settings:
+        file = slide_file(slide)
+        try:
+            assumed = self.assume_mpp is not None and not tells_mpp(file)
+        except SlideError:
+            return {}  # no mask has these: finding its tissue will say what is wrong
+        return {
+            "schema": SCHEMA,
+            **self.finder.settings,
+            "speck_um2": self.speck_um2,
+            "hole_um2": self.hole_um2,
+            "assumed_mpp": self.assume_mpp if assumed else None,
+            # A slide that was scanned or copied again has another size, nearly always.
+            "slide_bytes": file.stat().st_size,
+        }
+
+    def kept_settings(self, target: Path) -> Settings | None:
+        beside = [target.with_suffix(".geojson")]
+        if self.overviews:
+            beside.append(_overview_path(target))
+        if not all(file.exists() for file in beside):
+            return None
+        try:
+            return read_mask(target)[1]
+        except SlideError:
+            return None
+
+    def make(self, slide: SlideRow, work: Path, tick: Callable[[int], None]) -> int:
+        """Counts no tiles: there are none yet."""
+        target = self.target(slide.slide_id, work)
+        outlines = target.with_suffix(".geojson")
+        outlines.unlink(missing_ok=True)
+        picture, tissue = self._tissue(slide_file(slide))
+        if self.overviews:
+            _write_picture(_overview_path(target), picture)
+        write_outlines(outlines, tissue)
+        # The mask comes last: where it is, the slide is done.
+        write_mask(target, tissue, self.settings(slide, work))
+        return 0
+
+    def _tissue(self, file: Path) -> tuple[Pixels, SlideTissue]:
+        mpp = self.finder.mpp
+        with open_slide(file, self.assume_mpp) as slide:
+            if slide.mpp > mpp:
+                raise SlideError(
+                    f"The slide has {slide.mpp:g} micrometres per pixel; tissue is looked for "
+                    f"at {mpp:g}.",
+                    ["Needed is a finer slide, or a coarser --mask-um."],
+                )
+            picture = slide.overview(mpp)
+            tissue = self.finder.find(picture)
+            clean = without_specks_and_holes(tissue, mpp, self.speck_um2, self.hole_um2)
+            if not clean.any():
+                raise SlideError(
+                    "There is no tissue on the slide.",
+                    [
+                        "Look at it; pale tissue may need a U-Net of your own (--unet), small "
+                        "pieces a smaller --speck-um2."
+                    ],
+                )
+            region = Region(clean, mpp / slide.mpp)
+            return picture, SlideTissue(region, slide.size, slide.mpp)
+
+
+def _overview_path(mask: Path) -> Path:
+    return mask.parent.parent / "overviews" / mask.name
+
+
+def _write_picture(path: Path, picture: Pixels) -> None:
+    from PIL import Image
+
+    with whole_file(path) as part:
+        Image.fromarray(picture).save(part, "PNG")
+
+
+def tile_grid(
+    size: tuple[int, int], mpp: float, tile_um: float, tissue: Region, min_tissue: float
+) -> NDArray[np.int32]:
+    """(tiles, 2): upper left corners x, y of the tiles with at least `min_tissue` of tissue.
+
+    `size` (width, height) and `mpp` are the slide's, at level 0. Row by row from the top.
+    """
+    side = tile_um / mpp
+    across, down = (int(np.floor(length / side + _ROUNDING)) for length in size)
+    y, x = np.meshgrid(np.arange(down), np.arange(across), indexing="ij")
+    grid = np.column_stack([x.ravel(), y.ravel()]) * side
+    corners = np.rint(grid).astype(np.int32)
+    enough = tissue.share(corners, side) >= min_tissue - _ROUNDING
+    return np.asarray(corners[enough])
+
+
+def draw_tiles(
+    coords: NDArray[np.int32], most: int, seed: int, slide_id: str
+) -> NDArray[np.int32]:
+    """At most `most` tiles without replacement, in the grid's order.
+
+    The draw follows from (seed, slide_id): other slides of the cohort do not change it.
+    """
+    if len(coords) <= most:
+        return coords
+    words = np.frombuffer(sha256(slide_id.encode()).digest(), np.uint32)
+    rng = np.random.default_rng([seed, *words.tolist()])
+    return coords[np.sort(rng.choice(len(coords), most, replace=False))]
 
 
 @dataclass(frozen=True)
@@ -24,6 +172,8 @@ class Tiling(AbstractStep):
 
     A tile is `tile_um` micrometres wide and is read at `mpp` micrometres per pixel.
     """
+
+    name = "tile"
 
     tile_um: float = 112.0
     mpp: float = 0.5
@@ -46,10 +196,6 @@ class Tiling(AbstractStep):
     def tile_px(self) -> int:
         """Pixels along a tile's side as the encoder sees it."""
         return max(1, round(self.tile_um / self.mpp))
-
-    @property
-    def name(self) -> str:
-        return "tile"
 
     def target(self, slide_id: str, work: Path) -> Path:
         return tiles_path(slide_id, work)

@@ -1,4 +1,4 @@
-"""Where on a slide there is tissue.
+"""Where on a slide there is tissue, and how much of a square lies in it.
 
 Stained tissue is coloured and glass is not: Otsu's threshold of the saturation tells them
 apart. Pen marks are coloured too and count as tissue; blurred regions and folds are not told
@@ -11,12 +11,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from fedcox.errors import InputError, needs_extra
 from fedcox.slides.slide import Pixels
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -122,3 +124,67 @@ def _small(mask: Mask, pixels: float, touching: NDArray[np.int_], *, border: boo
         for edge in (label[0], label[-1], label[:, 0], label[:, -1]):
             small[edge] = False
     return np.asarray(small[label])
+
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A coarse picture of a slide, true where it is in the region.
+
+    `pixels` is (height, width); pixel (row, column) covers the square of `downsample` level-0
+    pixels that begins at (column, row) times `downsample`. Beyond the picture is outside.
+    """
+
+    pixels: NDArray[np.bool_]
+    downsample: float
+
+    def share(self, corners: NDArray[np.int32], side: float) -> FloatArray:
+        """(n,), from 0 to 1: how much of each square lies in the region.
+
+        `corners` (n, 2) are upper left, x and y; `side` is a square's, all in level-0 pixels.
+        """
+        height, width = self.pixels.shape
+        # Summed up to each corner of a pixel. In between the sum is bilinear, since a pixel is
+        # all in or all out: a square that cuts pixels is measured exactly.
+        summed = np.zeros((height + 1, width + 1))
+        summed[1:, 1:] = self.pixels.cumsum(0, dtype=np.float64).cumsum(1)
+        left, top = (corners / self.downsample).T
+        length = side / self.downsample
+        right, bottom = left + length, top + length
+        inside = (
+            _at(summed, right, bottom)
+            - _at(summed, left, bottom)
+            - _at(summed, right, top)
+            + _at(summed, left, top)
+        )
+        return np.clip(inside / length**2, 0.0, 1.0)
+
+
+def _at(summed: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Between the entries, bilinear."""
+    height, width = summed.shape
+    x, y = np.clip(x, 0, width - 1), np.clip(y, 0, height - 1)
+    column = np.minimum(x.astype(np.intp), max(width - 2, 0))
+    row = np.minimum(y.astype(np.intp), max(height - 2, 0))
+    across, down = x - column, y - row
+    upper = summed[row, column] * (1 - across) + summed[row, column + 1] * across
+    lower = summed[row + 1, column] * (1 - across) + summed[row + 1, column + 1] * across
+    return np.asarray(upper * (1 - down) + lower * down)
+
+
+def chosen_finder(unet: Path | None, mask_um: float | None) -> AbstractTissueFinder:
+    """The U-Net in this file, or else Otsu's at `mask_um` micrometres per pixel."""
+    if unet is None:
+        return OtsuTissue() if mask_um is None else OtsuTissue(mask_um)
+    if mask_um is not None:
+        raise InputError(
+            "--mask-um would change nothing: a U-Net has the resolution it was trained at.",
+            ["Leave out --mask-um, or train a U-Net at that resolution."],
+        )
+    try:
+        from fedcox.slides.unet import read_unet
+    except ImportError as error:
+        raise needs_extra("torch", "slides") from error
+    return read_unet(unet)

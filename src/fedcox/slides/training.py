@@ -1,28 +1,98 @@
-"""One training on slides: the network, how it ranks those held out, and what its file tells."""
+"""A training on slides: its files and network, how it ranks those held out, what it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedcox.engines.in_process import InProcess
+from fedcox.errors import InputError
 from fedcox.federation.batch import HeldOut
 from fedcox.federation.query import Federation
-from fedcox.slides.cohorts import SlideCohorts
-from fedcox.slides.model import feature_facts
-from fedcox.slides.opened_bag import OpenedBag
+from fedcox.files.writing import check_folder, whole_folder, write_atomically
+from fedcox.models.architecture import TileScorer
+from fedcox.models.network import Precision, SlideWeight
+from fedcox.reports.number_text import finite
+from fedcox.reports.privacy_ledger import write_ledger
+from fedcox.slides.cohorts import SlideCohorts, slide_cohorts
+from fedcox.slides.feature_files import OpenedBag
+from fedcox.slides.manifest import OutcomeColumns, PatientTable, SlideManifest
+from fedcox.slides.model import NETWORK, feature_facts
+from fedcox.slides.simulated_slides import is_simulated
 from fedcox.slides.tile_scores import ScoreScale
-from fedcox.solvers.training import TrainingWatcher
+from fedcox.solvers.private_network import PrivateNetwork
+from fedcox.solvers.training import AbstractTrainer, TrainingWatcher
 from fedcox.study.fit_rows import Notice
 from fedcox.study.plan import NetworkPlan
-from fedcox.study.trained_network import TrainedNetwork
+from fedcox.study.trained_network import TrainedNetwork, TrainingRecord
 from fedcox.study.training import threads_for, train_network, with_noise
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
+from fedcox.survival.link import LinkName
+
+FILES = (NETWORK, "training.json", "ledger.jsonl")
+
+
+@dataclass(frozen=True)
+class SlideNetworkChoice:
+    """The options of `fedcox slides train` about the tile scorer, time and weights.
+
+    `balanced` None is yes, but not under noise, where nobody counts events. `precision` None is
+    what a device is quick with: half precision for products over tiles on a GPU, else single.
+    """
+
+    hidden: int
+    width: float | None
+    horizon: float | None
+    link: LinkName
+    balanced: bool | None
+    slide_weight: SlideWeight
+    device: str
+    precision: Precision | None
+    seed: int
+
+    def plan(self, features: int, solver: AbstractTrainer) -> NetworkPlan:
+        """The training of tiles with so many `features`."""
+        private = isinstance(solver, PrivateNetwork)
+        return NetworkPlan(
+            TileScorer(features, self.hidden),
+            self.width,
+            self.horizon,
+            self.link,
+            balanced=not private if self.balanced is None else self.balanced,
+            slide_weight=self.slide_weight,
+            solver=solver,
+            precision=self.precision or ("float32" if self.device == "cpu" else "bfloat16"),
+            device=self.device,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True)
+class TrainingFiles:
+    """`manifest` names the slides, `patients` has outcomes, `features` is a folder."""
+
+    manifest: Path
+    patients: Path
+    features: Path
+    columns: OutcomeColumns
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the slides are simulated."""
+        return is_simulated(self.manifest)
+
+    def cohorts(self) -> SlideCohorts:
+        """The patients of every center, and who is left out."""
+        listed = SlideManifest.read(self.manifest)
+        patients = PatientTable.read(self.patients, self.columns)
+        return slide_cohorts(listed, patients, self.features)
+
 
 _REDUCED = Notice(
     "NoiseWarning",
@@ -64,7 +134,7 @@ def train_on_slides(
 
     With `secure_sums` only sums over centers are seen, under masks.
     """
-    centers = {name: own for name, own in cohorts.cohorts.items() if own.patients}
+    centers = {name: cohort for name, cohort in cohorts.cohorts.items() if cohort.patients}
     federation = InProcess.from_cohorts(centers)
     asked: Federation = federation
     if secure_sums:
@@ -112,11 +182,11 @@ def with_facts(
     `each` gives back the bags it is given, and may tell how far it is.
     """
     opened = training.cohorts.opened
-    told: dict[str, Any] = {**feature_facts(opened), "simulated": simulated}
+    facts: dict[str, Any] = {**feature_facts(opened), "simulated": simulated}
     if not training.private:
         scale = _scale(training.network, each(opened.bags.values()))
-        told |= {"tile_score_centre": scale.centre, "tile_score_reach": scale.reach}
-    return replace(training, network=training.network.with_facts(**told))
+        facts |= {"tile_score_centre": scale.centre, "tile_score_reach": scale.reach}
+    return replace(training, network=training.network.with_facts(**facts))
 
 
 def _scale(trained: TrainedNetwork, bags: Iterable[OpenedBag]) -> ScoreScale:
@@ -127,3 +197,82 @@ def _scale(trained: TrainedNetwork, bags: Iterable[OpenedBag]) -> ScoreScale:
         trained.slope * tile_scores(bag.features.read(), architecture, trained.theta)
         for bag in bags
     )
+
+
+def training_lines(training: SlideTraining, folder: Path) -> Iterator[str]:
+    """Counts and traffic, and what to know; `folder` is where it lies."""
+    record = training.network.record
+    if record is None:
+        return
+    sent = f"{record.rounds:,} rounds, {record.bytes_up / 1e6:,.1f} MB sent by all centers"
+    counts = ""
+    if record.patients is not None:
+        counts = f"{record.patients:,} patients, {record.events:,} events, "
+    yield f"{folder}: {counts}{len(record.centers)} centers; {sent}."
+    for notice in record.notices:
+        yield notice.text
+    index = training.held_out_index
+    if index is not None:
+        yield (
+            f"C-index on the held-out patients: {index:.3f} (true times, mean of slides). They "
+            "also chose the epoch that is kept, so new patients may be ranked less well."
+        )
+
+
+def check_model_folder(folder: str | Path, *, overwrite: bool) -> None:
+    """Refuse a folder that exists, before any work is done."""
+    check_folder(
+        folder,
+        overwrite=overwrite,
+        is_ours=lambda path: path.name in FILES and path.is_file(),
+        what="model",
+    )
+
+
+def write_model(
+    training: SlideTraining, folder: str | Path, command: str, *, overwrite: bool
+) -> None:
+    """Write the whole folder or nothing of it; `command` is what was typed."""
+    network, record = training.network, training.network.record
+    if record is None:
+        raise InputError("Only a network that has just been trained has a training to tell.")
+    check_model_folder(folder, overwrite=overwrite)
+    account = {"command": command, **_account(training, record)}
+    with whole_folder(folder) as part:
+        network.save(part / NETWORK)
+        text = json.dumps(account, indent=2, allow_nan=False, ensure_ascii=False)
+        write_atomically(part / "training.json", text + "\n")
+        write_ledger(record.ledger, part / "ledger.jsonl")
+
+
+def _account(training: SlideTraining, record: TrainingRecord) -> dict[str, Any]:
+    network, cohorts = training.network, training.cohorts
+    return {
+        "simulated": network.facts["simulated"],
+        # Counts of patients and slides would undo what the noise is for.
+        "slides": None if training.private else len(cohorts.opened.bags),
+        "slides_left_out": None if training.private else dict(cohorts.failures),
+        "validation_c_index": training.held_out_index,
+        "features": dict(network.facts),
+        "centers": list(record.centers),
+        "patients": record.patients,
+        "events": record.events,
+        "link": network.link,
+        "intervals": [finite(edge) for edge in network.edges.tolist()],
+        "baseline": [finite(value) for value in network.alpha.tolist()],
+        "epochs": [
+            {
+                **asdict(epoch),
+                "loss": finite(epoch.loss),
+                "validation": finite(epoch.validation),
+            }
+            for epoch in record.epochs
+        ],
+        "best_epoch": record.best,
+        "rounds": record.rounds,
+        "bytes_up": record.bytes_up,
+        "bytes_down": record.bytes_down,
+        "guarantee": None if record.guarantee is None else asdict(record.guarantee),
+        "notices": [asdict(notice) for notice in record.notices],
+        "versions": dict(record.versions),
+    }

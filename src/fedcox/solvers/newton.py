@@ -25,8 +25,7 @@ from fedcox.solvers.solver import (
 )
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
-from fedcox.survival.schur import Factored, schur_complement
-from fedcox.survival.separation import separated_columns
+from fedcox.survival.information import Factored, schur_complement, separated_columns
 
 #: The decrement per event, r, says how much the Hessian still changes: one more step with a
 #: fresh Hessian multiplies the decrement by about r, and so does one with the old Hessian.

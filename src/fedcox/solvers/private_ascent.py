@@ -38,14 +38,22 @@ _CAP_INFORMATION = 5.0
 #: How far a Newton step is off, in parts of itself: by what the information may be off, and by
 #: the curvature, with the square of the distance.
 _OFF, _CURVED = 0.3, 0.1
+_BENT = 5.0
+_NEAR = 0.3
 #: No parameter moves by more in one step.
 _LONGEST_STEP = 1.2
 #: The information counts as no smaller in any direction.
 _LEAST = 0.05
 #: No column moves farther than this from one end to the other, as a log hazard.
 _FARTHEST = 30.0
-#: The largest ratio of a level that is told from one without end.
-_LARGEST_RATIO = 50.0
+#: Between so many standard deviations most patients are.
+_MOST_PATIENTS = 4.0
+#: From one end to the other an effect that has an end moves by no more, once the information
+#: was asked for.
+_SETTLED = 0.5
+#: The largest ratio of a level that is told from one without end, and how many errors the
+#: events of a level must be from none.
+_LARGEST_RATIO, _ANY_EVENTS = 50.0, 3.0
 #: An answer needs: information beyond its own noise by this factor, less noise than so many
 #: sampling errors, a last score no larger than so many times what is due.
 CLEAR, NOISY, _LARGE = 2.0, 1.5, 4.0
@@ -116,10 +124,14 @@ class PrivateAscent:
         solver: PrivateNewton,
     ) -> None:
         self._setting, self._metric, self._solver = setting, metric, solver
-        #: From one end of each column to the other, as scaled; and which columns are levels.
-        self._widths = scale.widths / setting.scaling.spread
-        self._levels = ~scale.are_numbers
         self._events = float(metric.events.sum())
+        #: From one end of each column to the other, as scaled, of numbers no farther than most
+        #: patients are; and which columns are levels of which category.
+        self._categories = scale.levels
+        spread = np.linalg.norm(np.linalg.inv(metric.whitening), axis=1) / self._events**0.5
+        widths = scale.widths / setting.scaling.spread
+        most = np.where(scale.are_numbers, _MOST_PATIENTS * spread, math.inf)
+        self._widths = np.minimum(widths, most)
         self._reach = reach_of(metric.events.size, setting.columns, self._events)
         self._here = np.append(alpha, np.zeros(setting.columns))
         self._points: list[FloatArray] = []
@@ -131,7 +143,7 @@ class PrivateAscent:
         self._clear = False
         #: The same as it was told, of how much noise, and where.
         self._information, self._information_noise = np.eye(setting.columns), 0.0
-        self._information_at = np.zeros(setting.columns)
+        self._information_at, self._noise_there = np.zeros(setting.columns), 0.0
         #: Of the place where the next score is asked; then what is due of that score.
         self._noise_here = self._due = 0.0
 
@@ -174,6 +186,7 @@ class PrivateAscent:
         square = square_of(sums[: -across.size]) - across.T @ across
         self._information, self._information_noise = square, noise
         self._information_at = self._here[self._setting.intervals :]
+        self._noise_there = self._noise_here
         values, self._directions = np.linalg.eigh(square)
         unsure = spread_of(noise, columns)
         self._clear = bool(values.min(initial=np.inf) > CLEAR * unsure)
@@ -202,6 +215,11 @@ class PrivateAscent:
         turned = (self._values**power) * (self._directions.T @ score[pieces:])
         return np.append(score[:pieces], self._directions @ turned)
 
+    def _far(self, point: FloatArray, other: FloatArray) -> float:
+        """The largest difference of an effect, from one end of a column to the other."""
+        moved = (point - other)[self._setting.intervals :] * self._widths
+        return float(np.abs(moved).max(initial=0.0))
+
     def _together(self) -> tuple[FloatArray, FloatArray]:
         """The mean of all targets, and the weight of each: less from afar, and by its noise."""
         noises = np.array(self._noises)
@@ -213,25 +231,21 @@ class PrivateAscent:
             ways = [self._of_beta(way, 0.5) for way in ways]
             distance = np.array([float(way @ way) for way in ways])
             curved = _CURVED * np.minimum(distance / self._events, 4.0)
+            far = np.array([self._far(point, together) for point in self._points])
+            curved += _BENT * np.maximum(far - _NEAR, 0.0) ** 2
             weights = 1.0 / (noises**2 + distance * (curved + _OFF**2) + 1e-12)
             weights /= weights.sum()
             together = weights @ targets
         return together, weights
 
-    def solution(self, patients: float, *, whole: bool) -> PrivateSolution:
+    def solution(self, patients: float, *, whole: bool, counted: bool) -> PrivateSolution:
         together, weights = self._together()
         noises, pieces = np.array(self._noises), self._setting.intervals
         noise = float(np.linalg.norm(weights * noises))
-        faults = []
-        if not whole:
-            faults.append("a center was lost on the way, and sums are over other patients")
-        if not self._clear:
-            faults.append("the information of some covariate is lost in its noise")
-        if noise > NOISY:
-            faults.append("the noise is larger than the sampling error")
-        if self._last > self._largest:
-            faults.append("the last score is too far from zero")
-        separated = self._separated(weights, together[pieces:])
+        faults = self._faults(noise, whole=whole, counted=counted)
+        separated = np.zeros(self._setting.columns, dtype=np.bool_)
+        if not faults:  # in noise and nothing else there are no effects to look at
+            separated = self._separated(weights, together[pieces:])
         if separated.any():
             faults.append("at one end of a covariate there are events only, or hardly any")
         events, expected = (weights @ np.array(self._left_out)).tolist()
@@ -255,30 +269,49 @@ class PrivateAscent:
             separated,
         )
 
+    def _faults(self, noise: float, *, whole: bool, counted: bool) -> list[str]:
+        """Why nothing can be inferred, as far as noise and the last score tell."""
+        told = {
+            "a center was lost on the way, and sums are over other patients": not whole,
+            "the number of events is lost in its noise": not counted,
+            "the information of some covariate is lost in its noise": not self._clear,
+            "the noise is larger than the sampling error": noise > NOISY,
+            "the last score is too far from zero": self._last > self._largest,
+        }
+        return [fault for fault, found in told.items() if found]
+
     def _separated(self, weights: FloatArray, beta: FloatArray) -> BoolArray:
         """Columns at one end of which there are no events, or at the other events only.
 
-        The information v on the coefficient of a column from 0 to 1 whose one end is rare is
+        The information v on the coefficient of a level, from 0 to 1, whose one end is rare is
         about the events to expect there, and the score u the events less these. As the
         coefficient moves by d they become v·exp(±d). So every score tells v·exp(±d) ± u, the
         events themselves. Elsewhere, as v·(exp(±d) ∓ d), that is never much less than v.
-        Noise lets some levels get by; their coefficients are far out.
+        What gets by still moves at the end, or is far out; so are the effects of numbers.
         """
-        pieces = self._setting.intervals
-        root = np.linalg.inv(self._metric.whitening) / self._widths[:, None]
+        pieces, each = self._setting.intervals, np.eye(beta.size)
+        # Who has the reference level of a category has none of its columns.
+        ends = np.vstack([each, self._categories])
+        root = (ends / self._widths) @ np.linalg.inv(self._metric.whitening)
         usual = (root**2).sum(axis=1)  # information without effects
         information = np.einsum("ij,jk,ik->i", root, self._information, root) / usual
         scores = np.array([score[pieces:] for score in self._scores]) @ root.T / usual
         points = np.array([point[pieces:] for point in self._points])
         moved = np.clip((points - self._information_at) * self._widths, -_FARTHEST, _FARTHEST)
+        moved = moved @ (ends / ends.sum(axis=1)[:, None]).T
         noise = np.linalg.norm(weights * self._noises) / np.sqrt(usual)
-        gone = self._levels & (np.abs(beta * self._widths) > math.log(_LARGEST_RATIO))
+        gone = np.zeros(len(ends), dtype=np.bool_)
         for end in (-1.0, 1.0):
             share = np.exp(end * moved)
             events = weights @ (information * share + end * scores)
             unsure = np.hypot(noise, self._information_noise * (weights @ share))
-            gone |= events < np.maximum(_LEAST, CLEAR * unsure)
-        return gone
+            gone |= events < np.maximum(_LEAST, _ANY_EVENTS * unsure)
+        levels = self._categories.any(axis=0)
+        without = levels & (gone @ ends > 0)
+        far_out = levels & (np.abs(beta * self._widths) > math.log(_LARGEST_RATIO))
+        usually = self._noise_there * np.linalg.norm(self._metric.whitening, axis=0)
+        moving = np.abs(beta - self._information_at) > _SETTLED / self._widths + 2.0 * usually
+        return np.asarray(without | far_out | moving)
 
     def _covariance(self, noise: float) -> FloatArray:
         """Of β: that of the sample, and of noise of this size in the metric."""

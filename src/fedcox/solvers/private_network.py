@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 
 from fedcox.errors import InputError
-from fedcox.federation.queries.bounded_sums import ClippedNetworkGradientAt
+from fedcox.federation.queries.clipped_gradient import ClippedNetworkGradientAt
 from fedcox.federation.query import Federation
 from fedcox.privacy.accountant import noise_multiplier_for
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.solvers.losses import setting_of
 from fedcox.solvers.private_newton import fewest_centers
 from fedcox.solvers.solver import Problem

@@ -33,7 +33,7 @@ from fedcox.federation.queries.bounded_sums import (
 )
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.solvers.private_ascent import (
     CLEAR,
     NOISY,
@@ -68,7 +68,7 @@ _SCORES = np.array([0.05, 0.05, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.1, 0.11, 0.
 #: The first scores are far from the optimum, and count for little in the end.
 _FAR = 3
 #: The information is asked for after so many.
-_BEFORE = 6
+_BEFORE = 8
 #: The longest row that counts in full in squares and products, in units of the usual square.
 _CAP = 3.0
 #: A level of a category counts as no rarer than one of this spread: else its few patients would
@@ -82,15 +82,32 @@ _CELLS, _NARROWER = 8, 1.7
 _CORRELATED = 1.1
 #: By so large a part the number of patients may be off; noise explains so many of its errors.
 OFF_BY, _SURE = 0.5, 4.0
+#: Follow-up ends where fewer patients are left than so many errors of their number.
+_CLEAR_PATIENTS = 2.5
+#: A piece has as many events as so many errors of their number, and for each event is lived
+#: through by so many patients.
+_CLEAR_EVENTS, _LEAST_AT_RISK = 3.0, 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class PublicScale:
-    """What is known of the columns without asking: by it numbers lie between -1 and 1."""
+    """What is known of the columns without asking: by it numbers lie between -1 and 1.
+
+    `categories` has for each column which category it is a level of, -1 for a number.
+    """
 
     scaling: Scaling
-    are_numbers: BoolArray
-    categories: int
+    categories: IntArray
+
+    @property
+    def are_numbers(self) -> BoolArray:
+        return np.asarray(self.categories < 0)
+
+    @property
+    def levels(self) -> FloatArray:
+        """(categories, columns): 1 where a column is a level of a category."""
+        numbers = np.unique(self.categories[self.categories >= 0])
+        return np.asarray(self.categories == numbers[:, None], dtype=np.float64)
 
     @property
     def widths(self) -> FloatArray:
@@ -99,16 +116,20 @@ class PublicScale:
 
     @property
     def moment_bound(self) -> float:
-        return moment_bound(int(np.count_nonzero(self.are_numbers)), self.categories)
+        return moment_bound(int(np.count_nonzero(self.are_numbers)), len(self.levels))
 
 
 class _Table(NamedTuple):
-    """What the life table gave: pieces, and in each about how many events and at risk."""
+    """What the life table gave: pieces, and in each about how many events and at risk.
+
+    `clear` says whether the number of events stands out of its noise.
+    """
 
     pieces: Pieces
     events: FloatArray
     at_risk: FloatArray
     patients: float
+    clear: bool
 
 
 @dataclass(frozen=True)
@@ -208,7 +229,8 @@ class PrivateNewton:
                 ascent.ask_information(federation)
             ascent.ask(federation, float(share), int(np.sum(share == self.scores)))
             watch(Step(math.nan, None))
-        return ascent.solution(table.patients, whole=begun == federation.names)
+        whole = begun == federation.names
+        return ascent.solution(table.patients, whole=whole, counted=table.clear)
 
     # One sum.
 
@@ -239,21 +261,28 @@ class PrivateNewton:
         counts, noise = self.ask(federation, NoisedLifeTable(cells, release))
         self._check_patients(float(counts.sum()), noise * math.sqrt(counts.size))
         without, happened = counts.reshape(2, -1)
-        patients = max(float(counts.sum()), 0.2 * self.patients)
-        events = happened[1:]
-        total = max(float(events.sum()), 0.2 * self.events, 1.0)
-        kept = np.arange(cells.intervals + 1)
+        gone = without + happened
+        reached = np.cumsum(gone[::-1])[::-1][1:]
+        last = _followed(reached, noise)
+        events, widths = happened[1 : last + 1], cells.widths[:last]
+        unsure = _SURE * noise * math.sqrt(last)
+        total = max(float(events.sum()), unsure, 1.0)
+        kept = np.arange(last + 1)
         if cut:
             kept = _cut(events, total, self.pieces_wanted)
-        pieces = cells.joined(kept)
-        own = np.add.reduceat(events, kept[:-1])
-        own = np.maximum(own, 0.3 * total / pieces.intervals)
+        kept = _joined(events, noise, kept)
+        own = np.maximum(np.add.reduceat(events, kept[:-1]), 1.0)
         own *= total / own.sum()  # no events are made up: the information is that of the total
-        gone = without + happened
-        reached = patients - np.cumsum(gone)[:-1]
-        lived = (reached - 0.5 * gone[1:]) * cells.widths
+        lived = (reached[:last] - 0.5 * gone[1 : last + 1]) * widths
+        pieces = cells.joined(kept)
         at_risk = np.add.reduceat(lived, kept[:-1]) / pieces.widths
-        return _Table(pieces, own, np.maximum(at_risk, 1.5 * own), patients)
+        return _Table(
+            pieces,
+            own,
+            np.maximum(at_risk, _LEAST_AT_RISK * own),
+            max(float(counts.sum()), 0.2 * self.patients),
+            total > unsure,
+        )
 
     def _check_patients(self, counted: float, unsure: float) -> None:
         """End where the plan is far off, and noise alone does not explain it."""
@@ -335,6 +364,23 @@ def table_cells(horizon: float, unit: float | None, pieces: int) -> Pieces:
     cells = _CELLS * pieces
     bounds = horizon * (np.arange(cells + 1) / cells) ** _NARROWER
     return Pieces.on_units(bounds, unit)
+
+
+def _followed(reached: FloatArray, noise: float) -> int:
+    """How many cells are reached by patients who stand out of the noise; all if none is."""
+    unsure = noise * np.sqrt(2.0 * np.arange(reached.size, 0, -1))
+    lost = np.flatnonzero(reached <= np.maximum(_CLEAR_PATIENTS * unsure, 0.5))
+    return int(lost[0] if lost.size and lost[0] else reached.size)
+
+
+def _joined(events: FloatArray, noise: float, kept: IntArray) -> IntArray:
+    """Those bounds between which so many events happened that they stand out of the noise."""
+    bounds = [0]
+    for bound in kept[1:].tolist():
+        within = events[bounds[-1] : bound]
+        if within.sum() > max(_CLEAR_EVENTS * noise * math.sqrt(within.size), 0.5):
+            bounds.append(bound)
+    return np.array([*(bounds[:-1] or [0]), kept[-1]])
 
 
 def _cut(events: FloatArray, total: float, wanted: int) -> IntArray:

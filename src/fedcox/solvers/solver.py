@@ -13,7 +13,7 @@ from fedcox.federation.batch import PatientBatch
 from fedcox.federation.query import Federation
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
-from fedcox.survival.schur import Factored, schur_complement
+from fedcox.survival.information import Factored, schur_complement
 
 
 @dataclass(frozen=True)

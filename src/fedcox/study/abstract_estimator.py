@@ -27,12 +27,12 @@ from fedcox.study.notices import notices, warn_of
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, column_sums
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import AbstractLink
-from fedcox.survival.step_function import StepFunction
+from fedcox.survival.scaling import linear_predictor
 from fedcox.survival.survival_curve import (
     HazardCurve,
     PiecewiseHazard,
+    StepFunction,
     cumulative_hazard,
     interval_hazard,
 )

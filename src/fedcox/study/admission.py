@@ -11,10 +11,11 @@ from fedcox.engines.in_process import InProcess
 from fedcox.errors import BudgetError, InputError, RefusedError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.policy import Policy, budget_under
 from fedcox.privacy.budget import Budget
-from fedcox.privacy.policy import Policy
+from fedcox.privacy.study_memory import StudyMemory
 from fedcox.study.asked import asked_by
-from fedcox.study.noised_fit import spending
+from fedcox.study.noised_fit import Spending, spending
 from fedcox.study.study import Study
 from fedcox.study.study_tables import AdamSolver, FedavgSolver, Noise
 
@@ -51,30 +52,38 @@ def with_budgets(study: Study, federation: InProcess, folder: str | Path) -> InP
         if set(center.name) & set("/\\") or center.name.startswith("."):
             faults.append(f"{center.name}: a budget's file cannot have this name.")
             continue
-        limits = None if center.gate is None else center.gate.policy
-        budget = Budget(
-            Path(folder) / f"{center.name}.jsonl",
-            epsilon=None if limits is None else limits.epsilon,
-            delta=None if limits is None else limits.delta,
-        )
+        policy = None if center.gate is None else center.gate.policy
+        budget = budget_under(policy, Path(folder) / f"{center.name}.jsonl")
         try:
             # All are looked at before the first pays: a refused study must cost nobody.
             budget.check(epsilon=agreed.epsilon, delta=agreed.delta)
         except BudgetError as error:
             faults.append(f"{center.name}: {error.subject} {error.faults[0]}")
-        noise = NoisedReplies(
-            sha256(study.to_toml().encode()).hexdigest(),
-            agreed.delta,
-            budget,
-            name=study.name,
-            most=agreed.epsilon,
-            sums=agreed.sums,
-            parts=agreed.parts,
-        )
-        centers.append(replace(center, noise=noise))
+        centers.append(replace(center, noise=noised_replies(study, agreed, budget)))
     if faults:
         raise BudgetError("The centers' privacy budgets do not cover this study.", faults)
     return InProcess(centers)
+
+
+def noised_replies(
+    study: Study, agreed: Spending, budget: Budget, memory: StudyMemory | None = None
+) -> NoisedReplies:
+    """How one hospital answers the study under noise: no more than was agreed on."""
+    return NoisedReplies(
+        study_digest(study),
+        agreed.delta,
+        budget,
+        memory=memory,
+        name=study.name,
+        most=agreed.epsilon,
+        sums=agreed.sums,
+        parts=agreed.parts,
+    )
+
+
+def study_digest(study: Study) -> str:
+    """The study file alone, whoever takes part: what a hospital remembers it by."""
+    return sha256(study.to_toml().encode()).hexdigest()
 
 
 def policy_faults(study: Study, policy: Policy, *, centers: int | None = None) -> list[str]:

@@ -26,13 +26,12 @@ from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver, Loss, Problem, Solution, full_curvature
 from fedcox.study.inference import inverse_information
 from fedcox.study.scale import CommonScale, check_patients, common_scale
-from fedcox.survival.aliasing import aliased_columns
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
+from fedcox.survival.information import aliased_columns, separated_columns
 from fedcox.survival.partial_likelihood import Ties
 from fedcox.survival.risk_set_moments import EventSums
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.separation import separated_columns
 
 CoxLossName = Literal["stratified", "webdisco"]
 

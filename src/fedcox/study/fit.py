@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import xlogy
 
-from fedcox.engines.in_process import InProcess
 from fedcox.federation.ledger import LedgerRow
 from fedcox.federation.query import Federation
 from fedcox.solvers.losses import DiscreteTimeLoss
@@ -22,8 +21,8 @@ from fedcox.study.restart import CentersLostError, RestartOnLoss
 from fedcox.study.study import Study
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.linear_predictor import linear_predictor
-from fedcox.survival.separation import separated_columns
+from fedcox.survival.information import separated_columns
+from fedcox.survival.scaling import linear_predictor
 from fedcox.survival.spline_baseline import without_effects
 from fedcox.survival.time_grid import Pieces
 
@@ -184,7 +183,7 @@ def fit(
     `notices` and as Python warnings of the same names. A study with secure sums is rehearsed
     on centers in this process as hospitals would be asked for it.
     """
-    if study.privacy.secure_sums and isinstance(federation, InProcess):
+    if study.privacy.secure_sums and federation.centers:
         study.between_hospitals(len(federation.names))  # or refused, as there
     if study.privacy.noised:
         return _fit_noised(study, federation, watch)
@@ -247,8 +246,8 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
     from fedcox.study.expected_patients import check_all
     from fedcox.study.noised_fit import fit_noised, noised
 
-    if isinstance(federation, InProcess):
-        check_all(study, sum(cohort.patients for cohort in federation.cohorts))
+    if federation.centers:
+        check_all(study, sum(center.cohort.patients for center in federation.centers))
         federation = _masked(study, noised(study, federation))
     fitted = fit_noised(study, federation, watch)
     warn_of(fitted.notices)
@@ -257,7 +256,7 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
 
 def _masked(study: Study, federation: Federation) -> Federation:
     """Where the study says so, centers of this process are seen in their sums alone."""
-    if not (study.privacy.secure_sums and isinstance(federation, InProcess)):
+    if not (study.privacy.secure_sums and federation.centers):
         return federation
     from fedcox.engines.masked import Masked
 
@@ -267,9 +266,8 @@ def _masked(study: Study, federation: Federation) -> Federation:
 def _center_rows(federation: Federation, agreement: Agreement) -> tuple[CenterRow, ...]:
     if agreement.by_center is None:
         return tuple(CenterRow(name) for name in federation.names)
-    centers = federation.centers if isinstance(federation, InProcess) else ()
-    dropped = {center.name: dict(center.dropped) for center in centers}
-    filled = {center.name: dict(center.filled) for center in centers}
+    dropped = {center.name: dict(center.dropped) for center in federation.centers}
+    filled = {center.name: dict(center.filled) for center in federation.centers}
     shown = agreement.setting.grid.intervals <= _INTERVALS_PER_CENTER
     return tuple(
         CenterRow(
@@ -350,9 +348,9 @@ def _concordance(federation: Federation, result: Estimate) -> float | None:
 
     It compares patients of different centers pair by pair, so over a network nobody is asked.
     """
-    if not isinstance(federation, InProcess):
-        return None
     agreement, cohorts = result.agreement, federation.cohorts
+    if not cohorts:
+        return None
     coefficients = np.zeros(agreement.mean.size)
     coefficients[agreement.setting.scaling.keep] = result.inference.coefficients
     return concordance_index(

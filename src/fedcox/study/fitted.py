@@ -25,8 +25,8 @@ from fedcox.study.fit_rows import (
     summary_table,
 )
 from fedcox.survival.cohort import FloatArray
-from fedcox.survival.linear_predictor import linear_predictor
 from fedcox.survival.link import LINKS
+from fedcox.survival.scaling import linear_predictor
 from fedcox.survival.survival_curve import (
     CurveError,
     PiecewiseHazard,

@@ -21,6 +21,7 @@ from fedcox.privacy.accountant import (
 )
 from fedcox.solvers.private_ascent import PrivateSolution
 from fedcox.solvers.private_newton import (
+    OFF_BY,
     PrivateNewton,
     PublicScale,
     fewest_of,
@@ -102,6 +103,7 @@ def fit_noised(
         notices=(
             *_not_arrived(study, solution),
             *_left_out(solution),
+            *_off_the_plan(study, solution, pieces),
             *large_delta(noise_of(study).delta, noise_of(study).patients),
             *lost_centers(
                 [name for name in begun if name not in federation.names], done_again=False
@@ -115,7 +117,7 @@ def fit_noised(
     )
 
 
-def noised(study: Study, federation: InProcess) -> InProcess:
+def noised(study: Study, federation: Federation) -> InProcess:
     """The same centers, each with a way to add noise; those that have one keep it."""
     digest = sha256(study.to_toml().encode()).hexdigest()
     delta = spending(study, len(federation.centers)).delta
@@ -220,21 +222,20 @@ def public_pieces(study: Study) -> _Pieces:
 
 def public_scale(study: Study) -> PublicScale:
     """Numbers between -1 and 1 by the ranges that the study names, levels as they are."""
-    mean, spread, numbers, categories = [], [], [], 0
-    for column in study.schema.covariates:
+    mean, spread, categories = [], [], []
+    for number, column in enumerate(study.schema.covariates):
         if isinstance(column, CategoryColumn):
             levels = len(column.compared_levels)
             mean += [0.0] * levels
             spread += [1.0] * levels
-            numbers += [False] * levels
-            categories += 1
+            categories += [number] * levels
         else:
             low, high = _range(column)
             mean.append((low + high) / 2.0)
             spread.append((high - low) / 2.0 or 1.0)
-            numbers.append(True)
+            categories.append(-1)
     scaling = Scaling(np.arange(len(mean)), np.array(mean), np.array(spread))
-    return PublicScale(scaling, np.array(numbers, dtype=np.bool_), categories)
+    return PublicScale(scaling, np.array(categories, dtype=np.int64))
 
 
 def _range(column: NumberColumn) -> tuple[float, float]:
@@ -276,6 +277,32 @@ def _left_out(solution: PrivateSolution) -> list[Notice]:
             "are better taken as logarithms.",
         )
     ]
+
+
+def _off_the_plan(study: Study, solution: PrivateSolution, planned: _Pieces) -> list[Notice]:
+    """Where the noised life table has other times or events than the study file supposes."""
+    if solution.faults:
+        return []
+    notes, edges, horizon = [], solution.setting.grid.edges, float(planned.cells.horizon)
+    if edges[-1] < horizon:
+        notes.append(
+            f"Time ends at {edges[-1]:g}, not at the study's {horizon:g}: beyond it the "
+            "patients who are left do not stand out of the noise. Later events are left out."
+        )
+    named = int(np.count_nonzero(planned.cells.edges <= edges[-1]))
+    if not planned.cut and edges.size < named:
+        notes.append(
+            f"Of the {named} pieces of time that the study names {named - edges.size} were "
+            "joined with neighbours, since their events do not stand out of the noise."
+        )
+    found, expected = float(solution.metric.events.sum()), noise_of(study).expected_events
+    if found < OFF_BY * expected:
+        notes.append(
+            f"There are about {found:,.0f} events, where the study supposes {expected:,}. So "
+            "noise costs more of the standard errors than was planned; it is counted in them. "
+            "Name about the right number in [privacy.noise] events."
+        )
+    return [Notice("NoiseWarning", note) for note in notes]
 
 
 def _guarantee(

@@ -9,8 +9,8 @@ import numpy as np
 
 from fedcox.errors import CohortError
 from fedcox.federation.queries.covariate_sums import ColumnSums
-from fedcox.survival.aliasing import aliased_columns, constant_columns
 from fedcox.survival.cohort import BoolArray, FloatArray
+from fedcox.survival.information import aliased_columns, constant_columns
 from fedcox.survival.scaling import Scaling
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from fedcox.errors import InputError
 
 if TYPE_CHECKING:
-    from fedcox.data.center_split import Split
-    from fedcox.data.synthetic import CensoringBound, SimulatedTable
+    from fedcox.data.synthetic import CensoringBound, SimulatedTable, Split
     from fedcox.study.study import Study
 
 PATIENTS = 1500
@@ -33,8 +32,7 @@ class PaperChoice:
         """The paper's patients, laid into centers."""
         import numpy as np
 
-        from fedcox.data.center_split import split_cohort
-        from fedcox.data.synthetic import paper_table, simulate_paper_cohort
+        from fedcox.data.synthetic import paper_table, simulate_paper_cohort, split_cohort
         from fedcox.study.simulation import paper_study
 
         rng = np.random.default_rng(seed)

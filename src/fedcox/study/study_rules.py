@@ -12,8 +12,7 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-from fedcox.data.spelling import canonical
-from fedcox.data.wording import listed, quoted
+from fedcox.data.wording import canonical, listed, quoted
 from fedcox.federation.compression import KEEPING, NOT_ADDITIVE
 from fedcox.survival.link import LINKS
 from fedcox.survival.time_grid import MOST_INTERVALS
@@ -125,7 +124,7 @@ def _attendance(
     masked = (privacy or {}).get("secure_sums") is True
     if masked and isinstance(needed, int) and needed < _FEWEST_MASKED:
         yield (
-            f"[attendance] needed: {needed} centers are too few for [privacy] secure_sums: of "
+            f"[attendance] needed: {_centers(needed)} too few for [privacy] secure_sums: of "
             f"two each would learn the other's numbers. Give {_FEWEST_MASKED} or more."
         )
 
@@ -179,12 +178,16 @@ def missing_for_noise(tables: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _centers(number: int) -> str:
+    return "one center is" if number == 1 else f"{number} centers are"
+
+
 def masked_faults(centers: int) -> list[str]:
     """Why so few centers have no secure sums."""
     if centers >= _FEWEST_MASKED:
         return []
     return [
-        f"[privacy] secure_sums: {centers} centers are too few: of two each would learn the "
+        f"[privacy] secure_sums: {_centers(centers)} too few: of two each would learn the "
         "other's numbers. Two hospitals may use noise alone: secure_sums = false, and each "
         "adds its own."
     ]

@@ -33,10 +33,9 @@ from fedcox.study.plan import NetworkPlan
 from fedcox.study.trained_network import TrainedNetwork, TrainingRecord
 from fedcox.study.training_checkpoint import TrainingCheckpoint, digest_of_slides
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.link import LINKS, AbstractLink
+from fedcox.survival.link import LINKS, AbstractLink, WeightedEvents
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
-from fedcox.survival.weighted_events import WeightedEvents
 
 #: Where α starts under noise, a public guess: half of all have the event before the horizon.
 _SURVIVING = 0.5
@@ -73,18 +72,18 @@ def train_network(
     `watch` is called with every step and every epoch. With `checkpoint` the training is kept
     in that file after every epoch, and goes on from there, to the same bits, when it is run
     again; `features` is a digest of the patients' slides, of which it must be the checkpoint,
-    and is taken from the slides themselves where `federation` is an `InProcess`. Under noise
+    and is taken from the slides themselves where the centers are in this process. Under noise
     centers of this process get a way to add it, if they have none.
     """
     private = plan.private
-    if private is not None and isinstance(federation, InProcess):
+    if private is not None and federation.centers:
         federation = with_noise(plan, federation)
     mark, begun = federation.ledger.mark(), federation.names
     agreed = _public(plan) if private is not None else _agreed(plan, federation)
     problem = _problem(plan, agreed)
     kept = None
     if checkpoint is not None:
-        if features is None and isinstance(federation, InProcess):
+        if features is None and federation.centers:
             features = digest_of_slides(federation.centers)
         kept = _checkpoint(plan, agreed.setting, problem, features, Path(checkpoint))
     solution = plan.solver.train(federation, problem, watch, kept)
@@ -117,7 +116,7 @@ def train_network(
     )
 
 
-def with_noise(plan: NetworkPlan, federation: InProcess) -> InProcess:
+def with_noise(plan: NetworkPlan, federation: Federation) -> InProcess:
     """The same centers, each with a way to add noise; those that have one keep it.
 
     For sums under masks as well, put the masks around what this gives back.

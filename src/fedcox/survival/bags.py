@@ -56,10 +56,10 @@ class Bags:
 
     def __post_init__(self) -> None:
         faults = []
-        without = sum(not own for own in self.slides)
+        without = sum(not of_patient for of_patient in self.slides)
         if without:
             faults.append(f"{without} patient(s) have no slide; leave them out.")
-        shapes = [slide.shape for own in self.slides for slide in own]
+        shapes = [slide.shape for of_patient in self.slides for slide in of_patient]
         other = sum(features != self.features for _, features in shapes)
         if other:
             faults.append(
@@ -77,7 +77,7 @@ class Bags:
 
     @property
     def tiles(self) -> int:
-        return sum(slide.shape[0] for own in self.slides for slide in own)
+        return sum(slide.shape[0] for of_patient in self.slides for slide in of_patient)
 
     def take(self, rows: BoolArray | IntArray) -> Bags:
         """The slides of some patients."""
@@ -87,4 +87,6 @@ class Bags:
     @classmethod
     def joined(cls, parts: Sequence[Bags]) -> Bags:
         """The slides of several cohorts, one after the other."""
-        return cls(tuple(own for part in parts for own in part.slides), parts[0].features)
+        return cls(
+            tuple(of_patient for part in parts for of_patient in part.slides), parts[0].features
+        )

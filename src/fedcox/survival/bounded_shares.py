@@ -11,15 +11,21 @@ What becomes of a row does not depend, to the last bit, on the other rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
-from fedcox.survival.linear_predictor import linear_predictor
-from fedcox.survival.time_grid import TimeAtRisk
+from fedcox.survival.scaling import linear_predictor
+from fedcox.survival.time_at_risk import TimeAtRisk
 
+#: Rows stop this little short of the bound, so that rounding never lifts one above it.
+_SLACK = 1e-12
+#: Where squares are smaller than this they may have lost their digits.
+_SMALLEST = 1e-200
 #: What the rules leave out is counted in this part of the reach, up to so many expected events.
 LEFT_OUT, MOST_LEFT_OUT = 0.15, 4.0
 #: How much what is across pieces and columns counts beside the rest of the information, and of
@@ -28,7 +34,40 @@ ACROSS, MOST_EXPECTED = 0.13, 6.0
 #: Beyond this no exponential is taken; a hazard so large ends the watch at once.
 _HIGHEST = 100.0
 #: Who is nearer to the end of the watch than this is looked at piece by piece.
-_SLACK = 1e-9
+_NEAR_END = 1e-9
+
+
+def shortened(rows: FloatArray, bound: float) -> FloatArray:
+    """Each row, or as much of it as has Euclidean length `bound`.
+
+    A row that is not finite becomes zero. What becomes of a row does not depend, to the last
+    bit, on the other rows: else one patient more would move the shares of others, too.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = (rows**2).sum(axis=1)
+        fits = (square >= _SMALLEST) & (square <= (bound * (1.0 - 2.0 * _SLACK)) ** 2)
+        long = np.flatnonzero(~fits)
+        if not long.size:
+            return rows
+        kept = rows.copy()
+        kept[long] = _cut_at(rows[long], bound)
+        return kept
+
+
+def _cut_at(rows: FloatArray, bound: float) -> FloatArray:
+    # By the largest entry first: squares of what is left neither overflow nor vanish.
+    largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
+    unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    length = np.sqrt((unit**2).sum(axis=1, keepdims=True))
+    allowed = np.minimum(largest * length, bound * (1.0 - _SLACK))
+    unit *= np.divide(allowed, length, out=np.zeros_like(length), where=length > 0)
+    unit[~np.isfinite(unit).all(axis=1)] = 0.0
+    return np.asarray(unit)
+
+
+def on_grid(rows: FloatArray, resolution: float) -> FloatArray:
+    """Numbers rounded to multiples of `resolution`, a power of two: sums of them are exact."""
+    return np.asarray(np.rint(rows / resolution) * resolution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +97,17 @@ class ScoreMetric:
         """How many numbers describe it to a center."""
         return int(self.events.size + self.means.size + self.whitening.size)
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Events and means of each piece, and a square of the columns kept."""
+        pieces, kept = self.events.shape, self.whitening.shape[:1]
+        if not (len(pieces) == len(kept) == 1 and pieces[0]):
+            yield "events must be a list of numbers, and whitening a square"
+            return
+        yield from shaped("means", self.means, pieces + kept, "one row for each piece")
+        yield from shaped("whitening", self.whitening, 2 * kept, "a square of columns kept")
+        if not (self.events > 0).all():
+            yield "events must be above zero"
+
     @property
     def whitened_means(self) -> FloatArray:
         return np.asarray(self.means @ self.whitening.T)
@@ -81,8 +131,8 @@ def turn(columns: FloatArray, matrix: FloatArray) -> FloatArray:
     No matrix product, in which a row might depend on the others to the last bit.
     """
     turned = np.zeros((len(columns), len(matrix)))
-    for column, own in enumerate(matrix.T):
-        turned += columns[:, column, None] * own
+    for column, factors in enumerate(matrix.T):
+        turned += columns[:, column, None] * factors
     return turned
 
 
@@ -241,14 +291,17 @@ class _Rules:
         apart = np.sqrt(((means - center) ** 2).sum(axis=1).max(initial=0.0))
         square = (np.sqrt(((y - center) ** 2).sum(axis=1)) + apart) ** 2
         hazard = np.append(self.hazard, 0.0)
-        own = hazard**2 / np.append(self.metric.events, 1.0)
-        before, own_before = np.append(0.0, np.cumsum(hazard)), np.append(0.0, np.cumsum(own))
+        alone = hazard**2 / np.append(self.metric.events, 1.0)
+        before, alone_before = (
+            np.append(0.0, np.cumsum(hazard)),
+            np.append(0.0, np.cumsum(alone)),
+        )
         passed, part = np.minimum(placed.passed, self.alpha.size), placed.part
         risk = np.exp(predictor)
         spent = square * (risk * (before[passed] + hazard[passed] * part)) ** 2
-        spent += risk**2 * (own_before[passed] + own[passed] * part**2)
+        spent += risk**2 * (alone_before[passed] + alone[passed] * part**2)
         light = square + 1.0 / self.metric.events.min() <= self.reach**2
-        return np.asarray(light & (spent <= self.reach**2 * (1.0 - _SLACK)))
+        return np.asarray(light & (spent <= self.reach**2 * (1.0 - _NEAR_END)))
 
     def in_full(self, risk: FloatArray, placed: TimeAtRisk) -> FloatArray:
         """(patients, pieces), of patients to whom the rules do nothing."""
@@ -286,13 +339,13 @@ class _Rules:
 
     def _watched(self, y: FloatArray, predictor: FloatArray, placed: TimeAtRisk) -> _Watched:
         metric, means = self.metric, self.metric.whitened_means
-        own, along = (y**2).sum(axis=1, keepdims=True), turn(y, means)
-        square = own - 2.0 * along + (means**2).sum(axis=1) + 1.0 / metric.events
+        length, along = (y**2).sum(axis=1, keepdims=True), turn(y, means)
+        square = length - 2.0 * along + (means**2).sum(axis=1) + 1.0 / metric.events
         square = np.maximum(square, 1.0 / metric.events)
         weight = np.minimum(1.0, self.reach / np.sqrt(square))
         hazard = np.exp(np.minimum(predictor[:, None] + self.alpha, _HIGHEST))
         rate, lived = weight * hazard, _lived(placed, self.alpha.size)
-        left = self._left(own, along, rate, square, lived)
+        left = self._left(length, along, rate, square, lived)
         ended: IntArray = np.cumsum(left < lived, axis=1)
         # The whole of the pieces before the end of the watch, and what is left in that one.
         last = (ended > 0) & (np.cumsum(ended > 0, axis=1) == 1)
@@ -301,7 +354,7 @@ class _Rules:
 
     def _left(
         self,
-        own: FloatArray,
+        size: FloatArray,
         along: FloatArray,
         rate: FloatArray,
         square: FloatArray,
@@ -310,7 +363,7 @@ class _Rules:
         """After which part of each piece the compensator is as long as the watch.
 
         It moves on a straight line in every piece, in (α, β), from where it is at its begin.
-        `own` is |y|², `along` the products of y with the means, `square` the length of a part.
+        `size` is |y|², `along` the products of y with the means, `square` the length of a part.
         """
         means, events = self.metric.whitened_means, self.metric.events
         gone = rate * lived
@@ -319,9 +372,9 @@ class _Rules:
         across = turn(gone, np.tril(means @ means.T, -1))
         length = (means**2).sum(axis=1)
         themselves = _before(2.0 * gone * across + gone**2 * length)
-        long = _before(gone**2 / events) + own * total**2 - 2.0 * total * shifted + themselves
+        long = _before(gone**2 / events) + size * total**2 - 2.0 * total * shifted + themselves
         room = np.maximum(self.reach**2 - long, 0.0)
-        ahead = rate * (own * total - shifted - along * total + across)
+        ahead = rate * (size * total - shifted - along * total + across)
         speed = rate**2 * square
         root = np.sqrt(ahead**2 + speed * room)
         with np.errstate(divide="ignore", invalid="ignore"):  # where nothing moves

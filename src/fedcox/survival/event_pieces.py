@@ -101,9 +101,9 @@ def cut_by_events(events: FloatArray, *, most: int, least: int = 1) -> IntArray:
         return np.append(happened[0], happened + 1)
     # Events up to each of these cells, half of its own included: it goes to the piece whose
     # share it leaves nearer.
-    own = events[happened]
-    before = np.cumsum(own) - own
-    middle, total = before + 0.5 * own, float(own.sum())
+    at_cell = events[happened]
+    before = np.cumsum(at_cell) - at_cell
+    middle, total = before + 0.5 * at_cell, float(at_cell.sum())
     pieces = max(1, min(most, int(total // least)))
     begun, kept = 0.0, [int(happened[0])]
     for left in range(pieces, 1, -1):
@@ -166,11 +166,13 @@ def _unit_of(times: FloatArray, longest: float) -> float:
     """The same of distinct times, in their order, some or all."""
     unit = longest
     for place, time in enumerate(times):  # most often the first few tell
-        found = _common_measure(unit, float(time), least=_FINEST_UNIT * longest)
-        if not found:
+        measure = _common_measure(unit, float(time), least=_FINEST_UNIT * longest)
+        if not measure:
             return EXACT
-        if found < (1.0 - ROUNDING) * unit:  # rounding grows from step to step, unless averaged
-            unit = _averaged(found, times[: place + 1])
+        if (
+            measure < (1.0 - ROUNDING) * unit
+        ):  # rounding grows from step to step, unless averaged
+            unit = _averaged(measure, times[: place + 1])
     unit = _averaged(unit, times)
     return (
         unit if np.abs(times - np.rint(times / unit) * unit).max() <= ROUNDING * unit else EXACT

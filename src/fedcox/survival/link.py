@@ -177,21 +177,11 @@ class Logit(AbstractLink):
         return np.asarray(np.log(hazard) - np.log1p(-hazard), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Log(AbstractLink):
-    """Hazard constant within a piece: exp(β) is a hazard ratio, as in Cox's model.
+class AbstractAdditiveLink(AbstractLink):
+    """A link whose f is v itself."""
 
-    v is the hazard summed over a whole piece, so that no unit of time enters.
-    """
-
-    name = "log"
-    ratio_name = "hazard ratio"
-    grouped = False
-    log_events = 1.0
-    canonical = True
-    series = information_series = np.array([1.0])
-    series_radius = information_radius = np.inf
-    smoothness = np.inf
+    series = np.array([1.0])
+    series_radius = np.inf
 
     def cost(self, v: FloatArray) -> FloatArray:
         return v
@@ -206,6 +196,23 @@ class Log(AbstractLink):
         weight: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
         return float(v.sum() if weight is None else weight @ np.add.reduce(v, 1)), v, v
+
+
+@dataclass(frozen=True)
+class Log(AbstractAdditiveLink):
+    """Hazard constant within a piece: exp(β) is a hazard ratio, as in Cox's model.
+
+    v is the hazard summed over a whole piece, so that no unit of time enters.
+    """
+
+    name = "log"
+    ratio_name = "hazard ratio"
+    grouped = False
+    log_events = 1.0
+    canonical = True
+    information_series = np.array([1.0])
+    information_radius = np.inf
+    smoothness = np.inf
 
     def event(self, v: FloatArray) -> Terms:
         return Terms(-np.log(v), np.full_like(v, -1.0), np.zeros_like(v))
@@ -227,32 +234,16 @@ class Log(AbstractLink):
 
 
 @dataclass(frozen=True)
-class ComplementaryLogLog(AbstractLink):
+class ComplementaryLogLog(AbstractAdditiveLink):
     """The grouped proportional-hazards link: a hazard ratio where intervals are narrow."""
 
     name = "cloglog"
     ratio_name = "hazard ratio"
     canonical = False
-    series = np.array([1.0])
-    series_radius = np.inf
     # v²/(exp(v) − 1) = Σ B_k v^(k+1) / k!, with B_k the Bernoulli numbers (B_1 = −1/2).
     information_series = bernoulli(_TERMS - 1) / _factorial(np.arange(_TERMS))
     information_radius = 0.5
     smoothness = 0.35  # of the information: f itself has no pole
-
-    def cost(self, v: FloatArray) -> FloatArray:
-        return v
-
-    def at_risk(self, v: FloatArray) -> Terms:
-        return Terms(v, v, v)
-
-    def at_risk_sum(
-        self,
-        v: FloatArray,
-        room: tuple[FloatArray, FloatArray] | None = None,
-        weight: FloatArray | None = None,
-    ) -> tuple[float, FloatArray, FloatArray]:
-        return float(v.sum() if weight is None else weight @ np.add.reduce(v, 1)), v, v
 
     def event(self, v: FloatArray) -> Terms:
         # g' = −v/(exp(v) − 1); beyond 700 that is zero, and exp(v) no number.
@@ -279,3 +270,73 @@ class ComplementaryLogLog(AbstractLink):
 LINKS: dict[str, AbstractLink] = {
     link.name: link for link in (Log(), ComplementaryLogLog(), Logit())
 }
+
+
+#: What weights of events do not change.
+_AS_THE_LINK = (
+    *("name", "grouped", "series", "series_radius", "smoothness"),
+    *("information_series", "information_radius"),
+)
+
+
+@dataclass(frozen=True)
+class WeightedEvents(AbstractLink):
+    """`link` with every event counted `weight` times: the label-balanced loss.
+
+    Most cells are without an event. Weighting the few with one by the ratio of cells without
+    to cells with an event gives both kinds the same say in the loss (the paper, appendix C).
+    What is minimised is then no likelihood: it ranks patients, and has no ratios or standard
+    errors. It calls itself canonical so that its information is the observed Hessian, the only
+    curvature such a loss has.
+    """
+
+    link: AbstractLink
+    weight: float
+
+    canonical = True
+    numbers = 2
+    ratio_name = "score of a weighted loss"
+
+    def __post_init__(self) -> None:
+        for name in _AS_THE_LINK:
+            object.__setattr__(self, name, getattr(self.link, name))
+        if self.link.log_events is not None:
+            object.__setattr__(self, "log_events", self.weight * self.link.log_events)
+
+    def cost(self, v: FloatArray) -> FloatArray:
+        return self.link.cost(v)
+
+    def at_risk(self, v: FloatArray) -> Terms:
+        return self.link.at_risk(v)
+
+    def at_risk_sum(
+        self,
+        v: FloatArray,
+        room: tuple[FloatArray, FloatArray] | None = None,
+        weight: FloatArray | None = None,
+    ) -> tuple[float, FloatArray, FloatArray]:
+        return self.link.at_risk_sum(v, room, weight)
+
+    def event(self, v: FloatArray) -> Terms:
+        cost, slope, curvature = self.link.event(v)
+        return Terms(self.weight * cost, self.weight * slope, self.weight * curvature)
+
+    def information(self, v: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        return self.link.information(v, out)
+
+    def hazard(self, theta: FloatArray) -> FloatArray:
+        return self.link.hazard(theta)
+
+    def intercept(self, hazard: FloatArray) -> FloatArray:
+        """The θ that is best for cells of which the share `hazard` have the event."""
+        weighted = self.weight * hazard
+        if not self.grouped:  # an event's time at risk is counted beside it, and but once
+            return self.link.intercept(weighted)
+        return self.link.intercept(weighted / (1.0 - hazard + weighted))
+
+    def null_loss(self, at_risk: FloatArray, events: FloatArray) -> float:
+        """The weighted loss without covariates, at its optimum."""
+        more = (self.weight - 1.0) * events
+        if not self.grouped:
+            return self.link.null_loss(at_risk, np.asarray(events + more))
+        return self.link.null_loss(np.asarray(at_risk + more), np.asarray(events + more))

@@ -21,9 +21,14 @@ import numpy as np
 import scipy.sparse as sparse
 
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray, NumberedPatients
-from fedcox.survival.derivatives import Curvature, Derivatives, Detail, zero_derivatives
+from fedcox.survival.derivatives import (
+    Curvature,
+    Derivatives,
+    Detail,
+    weighted_square,
+    zero_derivatives,
+)
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.weighted_square import weighted_square
 
 Ties = Literal["breslow", "efron"]
 

@@ -16,11 +16,10 @@ lose digits so, and are centered block by block.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import local
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sparse
@@ -32,12 +31,13 @@ from fedcox.survival.derivatives import (
     Derivatives,
     Detail,
     beyond_numbers,
+    weighted_square,
 )
 from fedcox.survival.link import AbstractLink
+from fedcox.survival.piece_blocks import Exits, PiecePoint, Sums, Vectors
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.threads import in_order, parts
-from fedcox.survival.time_grid import TimeAtRisk
-from fedcox.survival.weighted_square import weighted_square
+from fedcox.survival.time_at_risk import TimeAtRisk
 
 #: Numbers of a block, and patients at most: its covariates and vectors stay in the cache.
 _BLOCK, _PATIENTS = 2**18, 8192
@@ -47,120 +47,6 @@ _NEAR = 8.0
 #: A loss beyond this was kept finite by force, see `risk_of`.
 _LARGEST = 1e270
 _NOTHING = np.empty(0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """Where the sums are taken.
-
-    rates       (pieces + 1,) exp(α), and zero after the last piece
-    before      (pieces + 1,) the sum of the rates of those pieces that come before
-    beta        (columns,) for the covariates as they are summed over
-    """
-
-    link: AbstractLink
-    detail: Detail
-    rates: FloatArray
-    before: FloatArray
-    beta: FloatArray
-
-    @cached_property
-    def effects(self) -> bool:
-        """Whether there are any: every fit begins without."""
-        return bool(self.beta.any())
-
-    @property
-    def whole(self) -> bool:
-        """Whether the curvature of α by β is asked for."""
-        return self.detail in (Detail.HESSIAN, Detail.INFORMATION)
-
-
-class _Sums(NamedTuple):
-    """Over some patients, on the covariates as they are summed over; empty if not asked for.
-
-    cost        () of the events
-    slope       (columns,) Σ slope · x over patients
-    curved      (columns,) Σ curvature · x, if not by piece
-    square      (columns, columns) Σ curvature · x xᵀ, or its diagonal
-    cross       (pieces + 1, columns) by how much Σ r x of those at risk falls from one piece
-                to the next, and after the last to nothing
-    by_piece    (2 or 4, pieces + 1) over those who leave in each piece: r; r by the part of it
-                that they lived through; slope and curvature of its events, if no constants
-    """
-
-    cost: FloatArray
-    slope: FloatArray
-    curved: FloatArray
-    square: FloatArray
-    cross: FloatArray
-    by_piece: FloatArray
-
-    @classmethod
-    def total(cls, all_sums: Iterable[_Sums]) -> _Sums:
-        """Added up in their order, in the place of the first."""
-        first, *others = all_sums
-        for sums in others:
-            for own, more in zip(first, sums, strict=True):
-                own += more
-        return first
-
-
-class _Exits(NamedTuple):
-    """Where some neighbours leave: a row for each, or for each copy of one.
-
-    piece, lived    (rows,) the piece, and the part of it that was lived through
-    patient, share  (rows,) whose copy it is, and how much it counts; None without copies
-    """
-
-    piece: IntArray
-    lived: FloatArray
-    patient: IntArray | None = None
-    share: FloatArray | None = None
-
-    def hazard(self, point: _Point, patients: int) -> FloatArray:
-        """At covariates zero, of each patient."""
-        hazard = point.rates.take(self.piece)
-        hazard *= self.lived
-        hazard += point.before.take(self.piece)
-        if self.patient is None or self.share is None:
-            return hazard
-        return np.asarray(np.bincount(self.patient, self.share * hazard, patients))
-
-    def risk(self, risk: FloatArray) -> FloatArray:
-        """Of each row, from that of each patient."""
-        return (
-            risk
-            if self.patient is None or self.share is None
-            else self.share * risk[self.patient]
-        )
-
-
-class _Vectors(NamedTuple):
-    """One number for each of some neighbours: known beforehand, or written block by block.
-
-    own         their places among all patients
-    hazard      at covariates zero
-    predictor   β·x; `risk` is its exponential
-    events      (2, patients) slope and curvature of the events, if they are no constants
-    happened    how often the logarithm of the hazard counts, where they are: once an event
-    """
-
-    own: slice
-    hazard: FloatArray
-    predictor: FloatArray
-    risk: FloatArray
-    events: FloatArray
-    happened: FloatArray
-
-    def block(self, here: slice) -> _Vectors:
-        return _Vectors(
-            slice(self.own.start + here.start, self.own.start + here.stop),
-            self.hazard[here],
-            self.predictor[here],
-            self.risk[here],
-            self.events[:, here],
-            self.happened[here],
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +63,7 @@ class PieceSums:
     placed: TimeAtRisk
     pieces: int
     rows: IntArray | None = None
-    _made: dict[tuple[int, int], _Exits] = field(default_factory=dict, repr=False)
+    _made: dict[tuple[int, int], Exits] = field(default_factory=dict, repr=False)
 
     def draw(self, numbers: IntArray) -> PieceSums:
         """The patients with these study numbers, repeated as often as they are drawn."""
@@ -199,20 +85,20 @@ class PieceSums:
             rates[self._reached :] = 0.0  # nobody's, however large
             before = np.append(0.0, np.add.accumulate(rates[:-1]))
             if np.isfinite(before[-1]):
-                point = _Point(link, detail, rates, before, given)
-                found = self._at(point, log_rates)
-                if found.loss < _LARGEST and np.isfinite(found.beta.sum()):
-                    return found
+                point = PiecePoint(link, detail, rates, before, given)
+                total = self._at(point, log_rates)
+                if total.loss < _LARGEST and np.isfinite(total.beta.sum()):
+                    return total
         return beyond_numbers(alpha.size, beta.size, detail)
 
-    def _at(self, point: _Point, log_rates: FloatArray) -> Derivatives:
+    def _at(self, point: PiecePoint, log_rates: FloatArray) -> Derivatives:
         columns = point.beta.size
         size = min(_PATIENTS, max(256, _BLOCK // max(columns, 1)))
         # Parts have more patients than there are sums to add up after each.
         least = max(size, 4 * columns, 4 * self.pieces if point.whole else self.pieces // 2)
         cut = parts(int(self.placed.passed.size), columns, least=least)
         room = local()  # for covariates, one a thread
-        total = _Sums.total(in_order(lambda part: self._sums(part, size, point, room), cut))
+        total = Sums.total(in_order(lambda part: self._sums(part, size, point, room), cut))
         if point.link.log_events is not None:
             total.cost[...] -= point.link.log_events * (self._events @ log_rates)
         return self._scaled(total, point)
@@ -267,22 +153,22 @@ class PieceSums:
             counts = np.bincount(_following(piece, self._copies), share, self.pieces + 1)
         return counts[: self.pieces].astype(np.float64)
 
-    def _exits(self, part: slice) -> _Exits:
+    def _exits(self, part: slice) -> Exits:
         """Of a part or a block; copies, of which there may be many, are kept for the next."""
         piece, lived = self.placed.passed[part], self.placed.part[part]
         if self._copies is None:
-            return _Exits(piece, lived)
+            return Exits(piece, lived)
         place, copies = (part.start, part.stop), self._copies[part]
         if place not in self._made:
             patient = np.repeat(np.arange(piece.size), copies)
-            self._made[place] = _Exits(
+            self._made[place] = Exits(
                 _following(piece, copies), lived[patient], patient, 1.0 / copies[patient]
             )
         return self._made[place]
 
     # Sums.
 
-    def _sums(self, part: slice, size: int, point: _Point, room: local) -> _Sums:
+    def _sums(self, part: slice, size: int, point: PiecePoint, room: local) -> Sums:
         """Over neighbours, block by block."""
         exits, patients = self._exits(part), part.stop - part.start
         even = -(-patients // max(1, -(-patients // size))) or 1  # no small block at the end
@@ -290,18 +176,18 @@ class PieceSums:
         events = np.zeros((2 if point.link.log_events is None else 0, patients))
         happened = (point.link.log_events or 0.0) * self.placed.event[part].astype(np.float64)
         hazard = exits.hazard(point, patients)
-        vectors = _Vectors(part, hazard, predictor, risk, events, happened)
+        vectors = Vectors(part, hazard, predictor, risk, events, happened)
         # Few sums by piece and column are added up once a block, many once a part.
         few = point.whole and 4 * self.pieces <= size
 
-        def blocks() -> Iterator[_Sums]:
+        def blocks() -> Iterator[Sums]:
             for start in range(0, max(patients, 1), even):
-                own = vectors.block(slice(start, min(start + even, patients)))
-                x = self._covariates(own.own, room)
-                found = self._of_block(x, own, point)
-                yield found._replace(cross=self._fall(x, own, point)) if few else found
+                block = vectors.block(slice(start, min(start + even, patients)))
+                x = self._covariates(block.place, room)
+                of_block = self._of_block(x, block, point)
+                yield of_block._replace(cross=self._fall(x, block, point)) if few else of_block
 
-        total = _Sums.total(blocks())
+        total = Sums.total(blocks())
         if point.link.log_events is not None:
             total.cost[...] -= np.dot(vectors.happened, predictor)
         of_rows = exits.risk(risk)
@@ -312,20 +198,20 @@ class PieceSums:
             return total
         return total._replace(cross=self._fall(self._covariates(part, local()), vectors, point))
 
-    def _of_block(self, x: FloatArray, own: _Vectors, point: _Point) -> _Sums:
+    def _of_block(self, x: FloatArray, block: Vectors, point: PiecePoint) -> Sums:
         """Without those by piece."""
         if point.effects:
-            np.matmul(x, point.beta, out=own.predictor)
-        np.exp(np.minimum(own.predictor, HIGHEST, out=own.risk), out=own.risk)
-        weight = own.hazard * own.risk
+            np.matmul(x, point.beta, out=block.predictor)
+        np.exp(np.minimum(block.predictor, HIGHEST, out=block.risk), out=block.risk)
+        weight = block.hazard * block.risk
         cost = 0.0
         if point.link.log_events is None:
-            cost = self._add_events(own, point)
-            slope = np.dot(weight + own.events[0], x)
-            weight += own.events[1]
+            cost = self._add_events(block, point)
+            slope = np.dot(weight + block.events[0], x)
+            weight += block.events[1]
             np.maximum(weight, 0.0, out=weight)
         else:
-            slope = np.dot(weight - own.happened, x)
+            slope = np.dot(weight - block.happened, x)
         curved: FloatArray = _NOTHING
         square: FloatArray = _NOTHING
         if point.detail is Detail.DIAGONAL:
@@ -334,29 +220,31 @@ class PieceSums:
             square = weighted_square(x, weight)
         if point.detail in (Detail.DIAGONAL, Detail.BLOCK):
             curved = np.dot(weight, x)
-        return _Sums(np.array(cost), slope, curved, square, _NOTHING, _NOTHING)
+        return Sums(np.array(cost), slope, curved, square, _NOTHING, _NOTHING)
 
-    def _add_events(self, own: _Vectors, point: _Point) -> float:
+    def _add_events(self, block: Vectors, point: PiecePoint) -> float:
         """Write the slope and curvature of a block's events, and give what they cost."""
-        happened = np.flatnonzero(self.placed.event[own.own])
-        rates = point.rates.take(self.placed.passed[own.own][happened])
-        event = point.link.event(rates * own.risk[happened])
-        own.events[0, happened], own.events[1, happened] = event.slope, event.curvature
+        happened = np.flatnonzero(self.placed.event[block.place])
+        rates = point.rates.take(self.placed.passed[block.place][happened])
+        event = point.link.event(rates * block.risk[happened])
+        block.events[0, happened], block.events[1, happened] = event.slope, event.curvature
         return float(np.add.reduce(event.cost))
 
-    def _fall(self, x: FloatArray, own: _Vectors, point: _Point) -> FloatArray:
+    def _fall(self, x: FloatArray, block: Vectors, point: PiecePoint) -> FloatArray:
         """By how much Σ r x falls from piece to piece: (pieces + 1, columns).
 
         Where the piece that a patient leaves in begins, all falls away but the part of it that
         was lived through; this does where it ends.
         """
-        exits = self._exits(own.own)
-        risk = exits.risk(own.risk)
+        exits = self._exits(block.place)
+        risk = exits.risk(block.risk)
         share = exits.lived * risk
         if point.link.log_events is None:
             # As if events were at risk by as much as gives them their curvature.
             rates = point.rates.take(exits.piece)
-            share += np.divide(own.events[1], rates, out=np.zeros_like(rates), where=rates > 0)
+            share += np.divide(
+                block.events[1], rates, out=np.zeros_like(rates), where=rates > 0
+            )
         first, second = exits.piece, np.minimum(exits.piece + 1, self.pieces)
         if self._wholly and point.link.log_events is not None:
             # Nobody leaves inside a piece: all falls away where it begins, or where it ends.
@@ -366,18 +254,18 @@ class PieceSums:
             weights[:, 0], weights[:, 1] = risk - share, share
             places[:, 0], places[:, 1] = first, second
         each = weights.ndim
-        ends = np.arange(0, each * own.risk.size + 1, each, dtype=np.int32)
+        ends = np.arange(0, each * block.risk.size + 1, each, dtype=np.int32)
         if self._copies is not None:
-            ends[1:] = each * np.cumsum(self._copies[own.own])
-        shape = self.pieces + 1, own.risk.size
+            ends[1:] = each * np.cumsum(self._copies[block.place])
+        shape = self.pieces + 1, block.risk.size
         return np.asarray(
             sparse.csc_array((weights.ravel(), places.ravel(), ends), shape=shape) @ x
         )
 
-    def _covariates(self, own: slice, room: local) -> FloatArray:
+    def _covariates(self, place: slice, room: local) -> FloatArray:
         """Of some patients, (patients, kept columns), as they are summed over."""
         given, keep = self.cohort.covariates, self.scaling.keep
-        block = given[own] if self.rows is None else given.take(self.rows[own], axis=0)
+        block = given[place] if self.rows is None else given.take(self.rows[place], axis=0)
         if keep.size != given.shape[1]:
             block = block.take(keep, axis=1)
         if not self._centered:
@@ -390,7 +278,7 @@ class PieceSums:
             np.nan_to_num(centered, copy=False, nan=0.0)
         return centered
 
-    def _scaled(self, sums: _Sums, point: _Point) -> Derivatives:
+    def _scaled(self, sums: Sums, point: PiecePoint) -> Derivatives:
         """The sums on the common scale, and as derivatives."""
         rates = point.rates[:-1]
         leaving, lived, *events = sums.by_piece
@@ -434,14 +322,14 @@ def _add_up(
     factor, later = 1.0 / spread, np.zeros_like(total)
     pairs = fall.shape[1] % 2 == 0  # of columns, added up as one number: half the additions
     for stop in range(len(fall), 0, -_ROWS):
-        own = slice(max(0, stop - _ROWS), stop)
-        given = fall[own].view(np.complex128) if pairs else fall[own]
+        here = slice(max(0, stop - _ROWS), stop)
+        given = fall[here].view(np.complex128) if pairs else fall[here]
         rows = np.add.accumulate(given[::-1])[::-1].view(np.float64)
         rows += later
         later = rows[0].copy()
-        total += rates[own] @ rows
-        rows *= np.multiply.outer(rates[own], factor)
-        np.subtract(rows, np.multiply.outer(weight[own], mean * factor), out=fall[own])
+        total += rates[here] @ rows
+        rows *= np.multiply.outer(rates[here], factor)
+        np.subtract(rows, np.multiply.outer(weight[here], mean * factor), out=fall[here])
 
 
 def _following(first: IntArray, many: IntArray) -> IntArray:

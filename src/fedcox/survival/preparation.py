@@ -16,7 +16,8 @@ from fedcox.survival.piece_sums import PieceSums
 from fedcox.survival.risk_order import order_by_risk
 from fedcox.survival.risk_prefixes import RiskPrefixes
 from fedcox.survival.scaling import Scaling
-from fedcox.survival.time_grid import AnyGrid, CensoredInterval, TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
+from fedcox.survival.time_grid import AnyGrid, CensoredInterval
 
 #: Up to how many intervals computing every cell is the cheaper way, measured for each link.
 FEW_INTERVALS = {"logit": 300, "cloglog": 60}

@@ -1,10 +1,10 @@
 """From baseline and log risk to survival: S(t | x), medians, and how sure they are.
 
 In grouped time a baseline is one `alpha` per interval, the link's value at covariates zero, and
-survival is known at the interval ends. An interval whose hazard is zero for everyone has
-alpha = -inf, one whose hazard is one has +inf; both are exact here, so nobody needs a stand-in
-such as -28. With a hazard that is constant within pieces survival is known at any time up to
-the horizon, and at none beyond.
+survival is known at the interval ends. An interval whose hazard is zero for everyone has alpha
+= -inf, one whose hazard is one has +inf; both are exact here, so nobody needs a stand-in such
+as -28. With a hazard that is constant within pieces survival is known at any time up to the
+horizon, and at none beyond.
 """
 
 from __future__ import annotations
@@ -18,8 +18,49 @@ from fedcox.errors import StudyError
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.link import AbstractLink
 
+_ROUNDING = 1e-9
 #: A log risk as high as this is certain death at the first chance of it.
 _HIGHEST = 600.0
+
+
+@dataclass(frozen=True, eq=False)
+class StepFunction:
+    """y[i] from x[i] up to the next step; `before` from zero to the first, nothing after `end`.
+
+    >>> curve = StepFunction(np.array([1.0, 2.0]), np.array([0.9, 0.5]), before=1.0, end=3.0)
+    >>> curve([0.5, 1.0, 3.0])
+    array([1. , 0.9, 0.5])
+    """
+
+    x: FloatArray
+    y: FloatArray
+    before: float
+    end: float
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """The first and the last time at which the curve is known."""
+        return 0.0, self.end
+
+    def __call__(self, at: ArrayLike) -> FloatArray:
+        """The curve at these times; a ValueError where one of them lies outside `domain`."""
+        times = np.asarray(at, dtype=np.float64)
+        outside = ~((times >= 0) & (times <= self.end * (1 + _ROUNDING)))  # NaN is outside
+        if outside.any():
+            raise ValueError(
+                f"{int(outside.sum())} of {times.size} times lie outside 0 to {self.end:g}, "
+                "where the curve is known. Ask within its domain."
+            )
+        position = steps_reached(self.x, times)
+        return np.asarray(np.concatenate([[self.before], self.y])[position])
+
+
+def steps_reached(x: FloatArray, at: FloatArray) -> IntArray:
+    """How many steps lie at or before each time, where rounding of a step's place is forgiven.
+
+    Three intervals of 0.1 end at 0.30000000000000004; a reader who asks at 0.3 means that end.
+    """
+    return np.searchsorted(x, at + _ROUNDING * np.abs(at), side="right")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +183,9 @@ class CurveError:
         share = place - np.floor(place)
         square = np.floor(place) + (share**2 if self.every else share)
         variance = np.interp(square, np.arange(self.hazard.size), self.variance)
-        mean = np.stack([np.interp(hazard, self.hazard, own) for own in self.mean.T], axis=-1)
+        mean = np.stack(
+            [np.interp(hazard, self.hazard, column) for column in self.mean.T], axis=-1
+        )
         q = hazard[:, None] * x[:, None, :] - mean  # (patients, times, columns)
         # Before the first event between two points no more is unknown than one event tells.
         variance = np.minimum(variance, hazard**2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -11,94 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.errors import StudyError
+from fedcox.survival.bounds import between, increase, not_negative, positive, shaped
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.threads import in_order, parts
+from fedcox.survival.time_at_risk import STEPS, TiedPieces, TimeAtRisk
 
 CensoredInterval = Literal["include", "exclude", "half"]
 
 #: So many times are looked up in buckets, of which there are so many to a bound; measured.
 _MANY_TIMES, _BUCKETS = 4096, 4
-#: Patients counted at a time, at least: fresh memory costs more than counting.
-_CHUNK = 2**16
 #: What looking up a time costs, in numbers read.
 LOOK_UP = 16
-#: Pieces that tied events are spread over at most; without a limit the sum is Efron's.
-STEPS = 8
 #: How far a number of units may lie from a whole one and still be it: times are written with
 #: few digits.
 ROUNDING = 1e-6
 #: A width in the wrong unit asks for more; there is no study with so many.
 MOST_INTERVALS = 10_000
-
-
-@dataclass(frozen=True, eq=False)
-class TimeAtRisk:
-    """How far each patient comes, in intervals.
-
-    A patient passes the first `passed` intervals without the event. In the next one it may have
-    the `event`, and it is at risk there by `part` (from zero to one) beside that. Grouped time
-    puts an event's whole interval into the event's own cost, so that its part is zero; in a
-    piece of a piecewise constant hazard the part is the share of the piece lived through.
-
-    Where `copies` are given, nobody knows when a tied event was among others: it counts as so
-    many events, each of a share, one in each of as many intervals from `passed` on.
-    """
-
-    passed: IntArray
-    event: BoolArray
-    part: FloatArray
-    copies: IntArray | None = None
-
-    @cached_property
-    def intervals(self) -> IntArray:
-        """In how many intervals, from the first on, each patient counts."""
-        return np.asarray(self.passed + (self.event | (self.part > 0)))
-
-    def rows(self, chosen: IntArray) -> TimeAtRisk:
-        """The same of some patients."""
-        copies = None if self.copies is None else self.copies[chosen]
-        return TimeAtRisk(self.passed[chosen], self.event[chosen], self.part[chosen], copies)
-
-    @classmethod
-    def joined(cls, placed: Sequence[TimeAtRisk]) -> TimeAtRisk:
-        """Of patients one after the other."""
-        if len(placed) == 1:
-            return placed[0]
-        copies = [one.copies for one in placed if one.copies is not None]
-        return cls(
-            np.concatenate([one.passed for one in placed]),
-            np.concatenate([one.event for one in placed]),
-            np.concatenate([one.part for one in placed]),
-            np.concatenate(copies) if copies else None,
-        )
-
-    def leavers(self, total: int) -> IntArray:
-        """How many patients are at risk last in interval 0 (never), 1, …, `total`.
-
-        The first row counts those without the event there, the second those with it: slopes
-        tell one from the other.
-        """
-        counts = np.zeros(2 * (total + 1), dtype=np.int64)
-        chunk = max(_CHUNK, 4 * counts.size)
-        for start in range(0, self.passed.size, chunk):
-            some = slice(start, start + chunk)
-            intervals = self.passed[some] + (self.event[some] | (self.part[some] > 0))
-            counts += np.bincount(2 * intervals + self.event[some], minlength=counts.size)
-        return counts.reshape(-1, 2).T
-
-    def within(self, active: BoolArray) -> TimeAtRisk:
-        """The same counted in `active` intervals alone; the others no longer exist."""
-        if active.all():
-            return self
-        before = np.concatenate([[0], np.cumsum(active)])
-        kept = np.concatenate([[False], active, [False]])
-        following = kept[self.passed + 1]
-        return TimeAtRisk(
-            before[self.passed],
-            self.event & following,
-            np.where(following, self.part, 0.0),
-            self.copies,
-        )
+#: Intervals before some were joined, and pieces with all that ties are spread over.
+_MOST_UNITS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +93,13 @@ class Pieces:
         """How many numbers describe these pieces to a center."""
         ties = 0 if self.ties is None else int(self.ties.size)
         return int(self.bounds.size) + 1 + ties
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Bounds are looked at when the pieces are made; what is left is that they are few."""
+        yield from between("pieces", self.intervals, 1, _MOST_UNITS)
+        if self.unit is not None:
+            yield from positive("unit", self.unit)
+        yield from not_negative("ties", self.ties)
 
     def joined(self, kept: IntArray) -> Pieces:
         """The pieces between those bounds that are `kept`, by their places."""
@@ -229,56 +166,6 @@ class Pieces:
 
 
 @dataclass(frozen=True, eq=False)
-class TiedPieces:
-    """Pieces of one event time each: a few for those with tied events.
-
-    first       (pieces,) the first piece of the same event time
-    steps       (pieces,) how many pieces that time has
-    ties        (pieces,) how many events
-    """
-
-    first: IntArray
-    steps: IntArray
-    ties: IntArray
-
-    @classmethod
-    def of(cls, ties: IntArray) -> TiedPieces:
-        steps, place = np.clip(ties, 1, STEPS), np.arange(ties.size)
-        if ties.max(initial=0) <= 1:
-            return cls(place, steps, ties)
-        # Event times with as many ties follow each other, each with its own pieces.
-        begun = np.maximum.accumulate(np.where(np.diff(ties, prepend=-1) != 0, place, 0))
-        return cls(place - (place - begun) % steps, steps, ties)
-
-    @property
-    def part(self) -> FloatArray:
-        """How much of its piece a copy of an event is at risk: all, if each has its own."""
-        return 0.5 + self.steps / (2.0 * np.maximum(self.ties, self.steps))
-
-    def at_risk(self, passed: IntArray, event: BoolArray, inside: BoolArray) -> TimeAtRisk:
-        """Of patients who leave `inside` a piece, after so many pieces `passed`."""
-        if self.ties.max(initial=0) <= 1:
-            return TimeAtRisk(
-                passed + (inside & ~event), event, (inside & event).astype(np.float64)
-            )
-        piece = np.minimum(passed, self.first.size - 1)
-        first, steps = self.first[piece], self.steps[piece]
-        return TimeAtRisk(
-            np.where(inside, np.where(event, first, first + steps), passed),
-            event,
-            np.where(inside & event, self.part[piece], 0.0),
-            np.where(inside & event, steps, 1),
-        )
-
-    def counts(self, reached: FloatArray, events: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """How much is at risk in each piece, and how many events, from counts by event time."""
-        time = np.cumsum(self.first == np.arange(self.first.size)) - 1
-        within = np.arange(self.first.size) - self.first
-        happened = events[time] / self.steps
-        return reached[time] - happened * (within + 1.0 - self.part), happened
-
-
-@dataclass(frozen=True, eq=False)
 class TimeGrid:
     """Right ends of the intervals of grouped time, increasing; the last is the horizon.
 
@@ -316,6 +203,28 @@ class TimeGrid:
     def horizon(self) -> float:
         return float(self.edges[-1])
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Patients are placed by width, and groups judged by edges: these must be the same."""
+        if self.width is None:
+            if self.ends is not None:
+                yield "ends count intervals of one width, and there is no width"
+            return
+        ends = np.arange(1, self.intervals + 1) if self.ends is None else self.ends
+        yield from shaped("ends", ends, self.edges.shape, "one for each edge")
+        if ends.shape != self.edges.shape:
+            return
+        if not (ends[0] >= 1 and ends[-1] <= _MOST_UNITS and increase(ends)):
+            yield f"ends must increase, from above zero to {_MOST_UNITS:,}"
+        elif not (self.width > 0 and self._closed_by(ends, self.width)):
+            yield "the edges are not those of intervals of this width"
+
+    def _closed_by(self, ends: IntArray, width: float) -> bool:
+        """Whether edges close these intervals; the last may end early, at the horizon."""
+        with np.errstate(over="ignore"):
+            closing = width * ends.astype(np.float64)
+            last_closes = ended_units(self.edges[-1], width) == ends[-1]
+        return bool(last_closes) and np.array_equal(closing[:-1], self.edges[:-1])
+
     @property
     def numbers(self) -> int:
         """How many numbers describe this grid to a center."""
@@ -335,19 +244,19 @@ class TimeGrid:
         horizon = self.horizon if self.width is None else self.horizon * (1.0 + 1e-9)
         happened = event & (time <= horizon)
         if self.width is None:
-            own = np.searchsorted(self.edges, time, side="right")
+            interval = np.searchsorted(self.edges, time, side="right")
             # Between two instants nobody is at risk of anything: all readings agree there.
-            open_end = ~happened & (own > 0)
-            open_end &= self.edges[np.maximum(own, 1) - 1] == time
-            own = np.maximum(own, happened)
+            open_end = ~happened & (interval > 0)
+            open_end &= self.edges[np.maximum(interval, 1) - 1] == time
+            interval = np.maximum(interval, happened)
         else:
-            own = _interval_of(time, self.width)
+            interval = _interval_of(time, self.width)
             if self.ends is not None:
-                own = 1 + np.searchsorted(self.ends, own)
-            own = np.minimum(np.maximum(own, 1), self.intervals)
+                interval = 1 + np.searchsorted(self.ends, interval)
+            interval = np.minimum(np.maximum(interval, 1), self.intervals)
             open_end = ~happened & (time <= horizon)
         part = np.where(open_end, 0.5, 0.0) if reading == "half" else np.zeros(time.shape)
-        passed = own - happened if reading == "include" else own - happened - open_end
+        passed = interval - happened if reading == "include" else interval - happened - open_end
         return TimeAtRisk(passed, happened, part)
 
 
@@ -384,13 +293,6 @@ def _rounded(numbers: FloatArray) -> FloatArray:
     """
     whole = np.rint(numbers)
     return np.where(np.abs(numbers - whole) <= ROUNDING, whole, numbers)
-
-
-def grouped_grid(grid: AnyGrid) -> TimeGrid:
-    """Intervals of grouped time, for what is made for these alone."""
-    if isinstance(grid, Pieces):
-        raise TypeError("This is made for intervals of grouped time; these are pieces.")
-    return grid
 
 
 def _belong_together(ties: IntArray, pieces: int) -> bool:

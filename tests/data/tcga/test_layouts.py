@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedcox.data.tcga.clinical import CATEGORIES
-from fedcox.data.tcga.clinical_file import read_clinical
+from fedcox.data.tcga.layouts import CATEGORIES
 from fedcox.data.tcga.layouts import LAYOUTS as KNOWN
+from fedcox.data.tcga.table import read_clinical
 from fedcox.errors import InputError
 from tests.data.tcga import made_up
 

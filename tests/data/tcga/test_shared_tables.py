@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from fedcox.data.tcga import TcgaTable, read_tcga
-from fedcox.data.tcga.clinical import FIELDS
-from fedcox.data.tcga.clinical_file import read_clinical
+from fedcox.data.tcga.layouts import FIELDS
 from fedcox.data.tcga.outcome import read_outcome
 from fedcox.data.tcga.recipe import with_tumor_stage
+from fedcox.data.tcga.table import read_clinical
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "tcga"
 REGIONS = FOLDER / "fed_tcga_brca" / "centers.csv"

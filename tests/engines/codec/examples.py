@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.questions import decode_questions, encode_questions
 from fedcox.engines.codec.replies import decode_reply, encode_reply
 from fedcox.engines.codec.tree import from_bytes, to_bytes
@@ -45,9 +44,9 @@ from fedcox.federation.queries.recorded_unit import FractionalTimes, RecordedUni
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
 from fedcox.federation.queries.tile_counts import TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.query import AbstractQuery, Shared
 from fedcox.federation.setting import Setting
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.bounded_shares import ScoreMetric
 from fedcox.survival.cohort import Cohort

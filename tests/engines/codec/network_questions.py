@@ -9,7 +9,7 @@ import numpy as np
 
 from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
-from fedcox.federation.queries.bounded_sums import ClippedNetworkGradientAt
+from fedcox.federation.queries.clipped_gradient import ClippedNetworkGradientAt
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.local_steps import LocalEpochs, LocalSteps, LocalTraining
 from fedcox.federation.queries.network_loss import NetworkLossAt
@@ -17,7 +17,7 @@ from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import Perceptron
 from fedcox.models.network import Network
-from fedcox.privacy.release import GaussianRelease
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from torch import nn
 
-from fedcox.engines.codec.kinds import Shared
 from fedcox.engines.codec.questions import (
     decode_questions,
     encode_questions,
@@ -25,6 +24,7 @@ from fedcox.federation.queries.compressed_gradient import CompressedGradientAt
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.local_steps import LocalEpochs, LocalSteps, LocalTraining
 from fedcox.federation.queries.network_loss import NetworkLossAt
+from fedcox.federation.query import Shared
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer, TileScorerWithTable
 from fedcox.models.network import Network, network_of

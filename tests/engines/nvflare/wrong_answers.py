@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
-from fedcox.engines.nvflare import switchboard
-from fedcox.engines.nvflare.line import Silence
+from fedcox.engines.nvflare import coordinator_end
+from fedcox.engines.nvflare.transport import Silence
 
 _WRONG: tuple[Tree, ...] = (
     None,
@@ -50,7 +50,7 @@ def read_spoilt_ones_too(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     Gives a list that grows by the number of those that were not taken for an answer.
     """
-    real: Callable[..., Any] = switchboard._read
+    real: Callable[..., Any] = coordinator_end._read
     refused: list[int] = []
 
     def read(answer: bytes | Silence, *where: Any) -> Any:
@@ -62,8 +62,8 @@ def read_spoilt_ones_too(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             if tree["refused"] is None:
                 trees += spoilt({**tree, "refused": {"reason": "busy", "rules": ["a rule"]}})
             found = [real(to_bytes(each), *where) for each in trees]
-            refused.append(sum(isinstance(each, switchboard._Lost) for each in found))
+            refused.append(sum(isinstance(each, coordinator_end._Lost) for each in found))
         return real(answer, *where)
 
-    monkeypatch.setattr(switchboard, "_read", read)
+    monkeypatch.setattr(coordinator_end, "_read", read)
     return refused

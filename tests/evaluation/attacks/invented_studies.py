@@ -8,9 +8,14 @@ import numpy as np
 
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
-from fedcox.evaluation.attacks.candidate import Patients
-from fedcox.evaluation.attacks.looks import LifeTable, Source, sources
-from fedcox.evaluation.attacks.observer import ALL_CENTERS, Recorder
+from fedcox.evaluation.attacks.attack_setting import TruePatients
+from fedcox.evaluation.attacks.observed_sums import (
+    ALL_CENTERS,
+    LifeTable,
+    ObservedSource,
+    Recorder,
+    sources,
+)
 from fedcox.federation.center import Center
 from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.query import Federation
@@ -97,13 +102,13 @@ def in_the_open(cohorts: Cohorts) -> InProcess:
 
 def recorded(
     chosen: Plan, cohorts: Cohorts, federation: Federation
-) -> tuple[dict[str, Source], Setting, Patients]:
+) -> tuple[dict[str, ObservedSource], Setting, TruePatients]:
     """The messages of a fit, source by source; the setting; and whom to look for."""
     recorder = Recorder(federation)
     found: Estimate = estimate(chosen, recorder)
     setting = found.agreement.setting
     tables = life_tables(cohorts, setting, apart=federation.shows_centers)
-    truth = Patients.of(list(cohorts.values()), setting)
+    truth = TruePatients.of(list(cohorts.values()), setting)
     return sources(recorder.exchanges, setting, tables), setting, truth
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedcox.evaluation.attacks.candidate import Candidate, Patients, matches
-from fedcox.evaluation.attacks.half_space import probe_outermost
-from fedcox.evaluation.attacks.looks import LifeTable
-from fedcox.evaluation.attacks.observer import ALL_CENTERS, Observer
-from fedcox.evaluation.attacks.one_hot_alpha import probe_risk_sets
-from fedcox.evaluation.attacks.scene import Deadline
-from fedcox.evaluation.attacks.single_patient_batch import ask_for_single_patients
-from fedcox.evaluation.attacks.telescoping import ask_for_block, telescope_blocks
+from fedcox.evaluation.attacks.attack_setting import Candidate, Deadline, TruePatients, matches
+from fedcox.evaluation.attacks.differences import probe_outermost
+from fedcox.evaluation.attacks.observed_sums import ALL_CENTERS, LifeTable, Observer
+from fedcox.evaluation.attacks.single_patient import ask_for_single_patients
+from fedcox.evaluation.attacks.telescoping import (
+    ask_for_block,
+    probe_risk_sets,
+    telescope_blocks,
+)
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.solvers.newton import Newton
@@ -32,7 +33,7 @@ SEEN = ("every center", "only sums")
 
 def prepared(
     link: str, seen: str, intervals: int = 20, patients: int = 150
-) -> tuple[Cohorts, Federation, Setting, Patients, dict[str, LifeTable]]:
+) -> tuple[Cohorts, Federation, Setting, TruePatients, dict[str, LifeTable]]:
     cohorts = sparse_tail(patients, 4, seed=5, centers=3)
     federation = in_the_open(cohorts) if seen == "every center" else under_masks(cohorts)
     chosen = plan(cohorts, Newton(), intervals, link)

@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 from fedcox.data.synthetic import simulate_paper_cohort
-from fedcox.evaluation.attacks.candidate import Candidate, Patients, matches
-from fedcox.evaluation.attacks.gradient_inversion import invert_small_center
-from fedcox.evaluation.attacks.looks import LifeTable, Source
-from fedcox.evaluation.attacks.observer import ALL_CENTERS, Observer, Recorder
-from fedcox.evaluation.attacks.single_patient_batch import read_batches
-from fedcox.evaluation.attacks.tail_peeling import peel_tail
+from fedcox.evaluation.attacks.attack_setting import Candidate, TruePatients, matches
+from fedcox.evaluation.attacks.gradient_inversion import invert_small_center, peel_tail
+from fedcox.evaluation.attacks.observed_sums import (
+    ALL_CENTERS,
+    LifeTable,
+    ObservedSource,
+    Observer,
+    Recorder,
+)
+from fedcox.evaluation.attacks.single_patient import read_batches
 from fedcox.evaluation.attacks.telescoping import telescope_blocks, telescope_risk_sets
 from fedcox.federation.queries.risk_set_sums import EventSumsAt, RiskSetSetting, RiskSetSumsAt
 from fedcox.federation.setting import Setting
@@ -39,12 +43,12 @@ from tests.evaluation.attacks.invented_studies import (
 from tests.problems import LINK_NAMES
 
 
-def peeled(seen: dict[str, Source]) -> list[Candidate]:
+def peeled(seen: dict[str, ObservedSource]) -> list[Candidate]:
     rng = np.random.default_rng(0)
     return [claim for source in seen.values() for claim in peel_tail(source, rng, 4)]
 
 
-def webdisco(replies: str) -> tuple[list[Candidate], list[Candidate], Patients]:
+def webdisco(replies: str) -> tuple[list[Candidate], list[Candidate], TruePatients]:
     """WebDISCO's first round, and its first two, on the paper's data: five centers of 1000."""
     whole = simulate_paper_cohort(
         5000, 20, rng=np.random.default_rng(0), censoring_bound="population"
@@ -77,7 +81,7 @@ def webdisco(replies: str) -> tuple[list[Candidate], list[Candidate], Patients]:
         LINKS["logit"],
         scaling,
     )
-    return one_round, two_rounds, Patients.of(list(cohorts.values()), every)
+    return one_round, two_rounds, TruePatients.of(list(cohorts.values()), every)
 
 
 Sums = TypeVar("Sums", EventSums, RiskSetMoments)
@@ -169,7 +173,7 @@ def test_a_small_center_is_solved_for_as_a_whole(
     }
     seen, setting, _ = recorded(plan(cohorts, solver, 10, link), cohorts, in_the_open(cohorts))
     claims = invert_small_center(seen["small"], np.random.default_rng(0))
-    assert matches(claims, Patients.of([cohorts["small"]], setting)).size == size
+    assert matches(claims, TruePatients.of([cohorts["small"]], setting)).size == size
     assert invert_small_center(seen["large"], np.random.default_rng(0)) == []
 
 

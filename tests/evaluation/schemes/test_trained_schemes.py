@@ -12,13 +12,12 @@ import statsmodels.api as sm
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from fedcox.data.center_split import Split, split_cohort
-from fedcox.data.synthetic import simulate_paper_cohort
+from fedcox.data.synthetic import Split, simulate_paper_cohort, split_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError
-from fedcox.evaluation.hazard_model import HazardModel
 from fedcox.evaluation.scheme import LinearRisk, Recipe, Trained
 from fedcox.evaluation.schemes import SCHEMES
+from fedcox.evaluation.schemes.hazards import HazardModel
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
 from fedcox.survival.link import LINKS, LinkName

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from fedcox.cli.slides.embed import embed
-from fedcox.cli.slides.heatmap import heatmap
-from fedcox.cli.slides.inspect import inspect
-from fedcox.cli.slides.predict import predict
-from fedcox.cli.slides.reduce import reduce
-from fedcox.cli.slides.segment import segment
-from fedcox.cli.slides.simulate import simulate
-from fedcox.cli.slides.tile import tile
+from fedcox.cli.slides.features import embed, reduce
+from fedcox.cli.slides.scores import heatmap, predict
+from fedcox.cli.slides.tiles import inspect, segment, simulate, tile, train_unet
 from fedcox.cli.slides.train import train
-from fedcox.cli.slides.train_unet import train_unet
 
 slides = typer.Typer(
     name="slides",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fedcox.cli.say import say
+from fedcox.cli.terminal import Terminal, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,8 +26,6 @@ _SECONDS_BETWEEN_LINES = 10.0
 @contextmanager
 def step_display(title: str) -> Iterator[Watch]:
     """What `run_step` reports to, drawn on standard error while the block lasts."""
-    from fedcox.cli.terminal import Terminal
-
     console = Terminal(stderr=True, soft_wrap=True, highlight=False)
     if not console.is_terminal:
         yield _Lines(title, console).watch
@@ -37,14 +35,14 @@ def step_display(title: str) -> Iterator[Watch]:
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[state]}"),
         console=console,
         transient=True,
     ) as bar:
-        task = bar.add_task(title, total=None, told="")
+        task = bar.add_task(title, total=None, state="")
 
         def watch(at: StepProgress) -> None:
-            bar.update(task, completed=at.done, total=at.total, told=progress_text(at))
+            bar.update(task, completed=at.done, total=at.total, state=progress_text(at))
             if (line := event_text(at)) is not None:
                 bar.console.print(line, markup=False)
 
@@ -56,25 +54,25 @@ class _Lines:
 
     def __init__(self, title: str, console: Console) -> None:
         self._title, self._console = title, console
-        self._told = time.monotonic()
+        self._printed = time.monotonic()
 
     def watch(self, at: StepProgress) -> None:
         if (line := event_text(at)) is not None:
             self._console.print(line, markup=False)
         now = time.monotonic()
-        if now - self._told >= _SECONDS_BETWEEN_LINES:
-            self._told = now
+        if now - self._printed >= _SECONDS_BETWEEN_LINES:
+            self._printed = now
             self._console.print(f"{self._title}: {progress_text(at)}", markup=False)
 
 
 def progress_text(at: StepProgress) -> str:
     """`3/20 slides, 1,200 tiles, 310 tiles/s, 0:02:10 left`."""
-    told = [f"{at.done:,}/{at.total:,} slides"]
+    parts = [f"{at.done:,}/{at.total:,} slides"]
     if at.tiles:
-        told += [f"{at.tiles:,} tiles", f"{at.tiles_per_second:,.0f} tiles/s"]
+        parts += [f"{at.tiles:,} tiles", f"{at.tiles_per_second:,.0f} tiles/s"]
     if at.seconds_left is not None and at.done < at.total:
-        told.append(f"{duration_text(at.seconds_left)} left")
-    return ", ".join(told)
+        parts.append(f"{duration_text(at.seconds_left)} left")
+    return ", ".join(parts)
 
 
 def event_text(at: StepProgress) -> str | None:
@@ -98,7 +96,7 @@ def tell_left_out(
     out: Path, step: str, slides: Mapping[str, str], patients: Mapping[str, str]
 ) -> None:
     """Who is not in `out`, with the reason, here and in a file beside it; then status 1."""
-    from fedcox.slides.failures import write_failures_beside
+    from fedcox.slides.step import write_failures_beside
 
     path = write_failures_beside(out, step, slides, patients)
     if path is None:
@@ -114,15 +112,15 @@ def tell_left_out(
 def tell_outcome(outcome: StepOutcome, work: Path, folder: str) -> None:
     """How a step ended, in a sentence; status 1 where slides failed."""
     made = len(outcome.made) + len(outcome.redone)
-    told = [f"{made:,} made", f"{len(outcome.kept):,} kept from before"]
+    parts = [f"{made:,} made", f"{len(outcome.kept):,} kept from before"]
     if outcome.redone:
-        told[0] += f" ({len(outcome.redone):,} anew, since settings changed)"
+        parts[0] += f" ({len(outcome.redone):,} anew, since settings changed)"
     if outcome.busy:
-        told.append(f"{len(outcome.busy):,} left to another process")
-    told.append(f"{len(outcome.failed):,} failed")
+        parts.append(f"{len(outcome.busy):,} left to another process")
+    parts.append(f"{len(outcome.failed):,} failed")
     tiles = f"; {outcome.tiles:,} tiles" if outcome.tiles else ""
     seconds = duration_text(outcome.seconds)
-    say(f"{work / folder}: slides {', '.join(told)}{tiles}; {seconds}.")
+    say(f"{work / folder}: slides {', '.join(parts)}{tiles}; {seconds}.")
     if outcome.failed:
         say(f"{work / 'failures.csv'} says why slides failed.")
         raise typer.Exit(1)

@@ -2,58 +2,185 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedcox.cli.own_command import own_command
-from fedcox.cli.progress import progress_bar
-from fedcox.cli.say import say
-from fedcox.cli.slides import training_options as option
 from fedcox.cli.slides.options import ComputeDevice, ManifestFile
+from fedcox.cli.terminal import command_again, progress_bar, say
 
 if TYPE_CHECKING:
-    from fedcox.slides.network_choice import SlideNetworkChoice
-    from fedcox.slides.training import SlideTraining
-    from fedcox.slides.training_files import TrainingFiles
+    from fedcox.slides.training import SlideNetworkChoice, SlideTraining, TrainingFiles
+    from fedcox.solvers.training import TrainingWatcher
     from fedcox.study.plan import NetworkSolverChoice
+
+
+PatientsFile = Annotated[
+    Path,
+    typer.Option(metavar="PATIENTS.csv", help="One line per patient: patient_id, time, event."),
+]
+ReducedFolder = Annotated[
+    Path,
+    typer.Option(metavar="FOLDER", help="Reduced features: WORK/reduced, one file each."),
+]
+TimeColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column of follow-up.")]
+EventColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the event.")]
+EventValue = Annotated[
+    str | None,
+    typer.Option(metavar="VALUE", help="What stands for the event. Default: 1, true, yes."),
+]
+Width = Annotated[
+    float | None,
+    typer.Option(
+        metavar="Q",
+        help="Width of the intervals, in the unit of time. Default with --link log: pieces "
+        "where the events are. cloglog, logit and --epsilon need one.",
+    ),
+]
+Horizon = Annotated[
+    float | None,
+    typer.Option(metavar="TIME", help="End of follow-up. Default: the centers agree on one."),
+]
+Link = Annotated[
+    Literal["log", "cloglog", "logit"],
+    typer.Option(help="log: exact time at risk. The others group time; logit is the paper's."),
+]
+Balanced = Annotated[
+    bool | None,
+    typer.Option(
+        "--balanced/--no-balanced",
+        help="Weigh events as much as all else, as in the paper. Default: yes, but not "
+        "under --epsilon. With --link log it makes no difference.",
+    ),
+]
+Solver = Annotated[
+    Literal["adam", "fedavg"],
+    typer.Option(help="adam: a round for each batch, as if pooled. fedavg: local epochs."),
+]
+Epochs = Annotated[int, typer.Option(min=1, help="Passes over the patients.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Patients of a step.")]
+LearningRate = Annotated[float, typer.Option(help="Adam's step size.")]
+LocalEpochs = Annotated[
+    int, typer.Option(min=1, help="Of fedavg: epochs at a center in each round.")
+]
+Validation = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=0.9, metavar="SHARE", help="Patients to judge by and not to train on."
+    ),
+]
+Patience = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="With --validation: stop after N epochs without a gain."
+    ),
+]
+Hidden = Annotated[int, typer.Option(min=1, help="Units of the hidden layer.")]
+SlideWeight = Annotated[
+    Literal["slide", "patient"],
+    typer.Option(help="Every slide counts once (the paper), or every patient."),
+]
+SecureSums = Annotated[
+    bool,
+    typer.Option("--secure-sums", help="Only sums over centers are seen, under masks."),
+]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(help="Train under patient-level differential privacy; needs --delta."),
+]
+Delta = Annotated[float | None, typer.Option(help="Of the guarantee, such as 1e-5.")]
+PlannedPatients = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Under --epsilon: about how many, a public number."),
+]
+Steps = Annotated[int, typer.Option(min=1, help="Under --epsilon: rounds in all.")]
+Clip = Annotated[
+    float, typer.Option(help="Under --epsilon: the most one patient's gradient counts.")
+]
+Precision = Annotated[
+    Literal["float32", "float64", "bfloat16"] | None,
+    typer.Option(
+        help="Of products over tiles. Default: bfloat16 on cuda, which is many times as quick, "
+        "else float32."
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Decides whatever is drawn.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Keep the training here after every epoch, and go on from it."
+    ),
+]
+
+
+@contextmanager
+def training_display(epochs: int) -> Iterator[TrainingWatcher]:
+    """What a training reports to, drawn on standard error while the block lasts."""
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+
+    from fedcox.solvers.training import EpochLoss, TrainingStep
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with progress_bar(*columns) as progress:
+        task = progress.add_task("agreeing on time", total=float(epochs))
+
+        def watch(at: TrainingStep | EpochLoss) -> None:
+            if isinstance(at, EpochLoss):
+                line = f"epoch {at.epoch} of {epochs}: loss {at.loss:.4f}"
+                if at.validation is not None:
+                    line += f", held out {at.validation:.4f}"
+                progress.update(task, completed=at.epoch, description=line)
+                return
+            part = at.epoch - 1 + at.step / at.steps
+            words = f"epoch {at.epoch} of {epochs}, step {at.step} of {at.steps}"
+            if isfinite(at.loss):  # under noise nobody asks for it
+                words += f": loss {at.loss:.4f}"
+            progress.update(task, completed=part, description=words)
+
+        yield watch
+
+
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a model that is there already.")
+]
 
 
 def train(
     manifest: ManifestFile,
-    patients: option.PatientsFile,
-    features: option.ReducedFolder,
+    patients: PatientsFile,
+    features: ReducedFolder,
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The folder to write.")],
-    time: option.TimeColumn = "time",
-    event: option.EventColumn = "event",
-    event_value: option.EventValue = None,
-    width: option.Width = None,
-    horizon: option.Horizon = None,
-    link: option.Link = "log",
-    balanced: option.Balanced = None,
-    solver: option.Solver = "adam",
-    epochs: option.Epochs = 25,
-    batch_size: option.BatchSize = 8,
-    learning_rate: option.LearningRate = 1e-3,
-    local_epochs: option.LocalEpochs = 1,
-    validation: option.Validation = 0.0,
-    patience: option.Patience = None,
-    hidden: option.Hidden = 128,
-    slide_weight: option.SlideWeight = "slide",
-    secure_sums: option.SecureSums = False,
-    epsilon: option.Epsilon = None,
-    delta: option.Delta = None,
-    planned_patients: option.PlannedPatients = None,
-    steps: option.Steps = 100,
-    clip: option.Clip = 1.0,
-    seed: option.Seed = 0,
+    time: TimeColumn = "time",
+    event: EventColumn = "event",
+    event_value: EventValue = None,
+    width: Width = None,
+    horizon: Horizon = None,
+    link: Link = "log",
+    balanced: Balanced = None,
+    solver: Solver = "adam",
+    epochs: Epochs = 25,
+    batch_size: BatchSize = 8,
+    learning_rate: LearningRate = 1e-3,
+    local_epochs: LocalEpochs = 1,
+    validation: Validation = 0.0,
+    patience: Patience = None,
+    hidden: Hidden = 128,
+    slide_weight: SlideWeight = "slide",
+    secure_sums: SecureSums = False,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    planned_patients: PlannedPatients = None,
+    steps: Steps = 100,
+    clip: Clip = 1.0,
+    seed: Seed = 0,
     device: ComputeDevice = "cpu",
-    precision: option.Precision = None,
-    checkpoint: option.Checkpoint = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that is there already.")
-    ] = False,
+    precision: Precision = None,
+    checkpoint: Checkpoint = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Train the paper's slide model over all centers and write MODEL/.
 
@@ -69,10 +196,13 @@ def train(
     Example: fedcox slides train slides.csv --patients patients.csv --features work/reduced
     --out model
     """
-    from fedcox.slides.model_folder import check_model_folder, write_model
-    from fedcox.slides.network_choice import SlideNetworkChoice
-    from fedcox.slides.patient_table import OutcomeColumns
-    from fedcox.slides.training_files import TrainingFiles
+    from fedcox.slides.manifest import OutcomeColumns
+    from fedcox.slides.training import (
+        SlideNetworkChoice,
+        TrainingFiles,
+        check_model_folder,
+        write_model,
+    )
     from fedcox.study.plan import NetworkSolverChoice, TrainingNoise
 
     check_model_folder(out, overwrite=overwrite)
@@ -86,7 +216,7 @@ def train(
     columns = OutcomeColumns(time=time, event=event, event_value=event_value)
     files = TrainingFiles(manifest, patients, features, columns)
     training = _trained(files, network, choice, secure_sums=secure_sums, checkpoint=checkpoint)
-    write_model(training, out, own_command(), overwrite=overwrite)
+    write_model(training, out, command_again(), overwrite=overwrite)
     _tell(training, out)
 
 
@@ -99,7 +229,6 @@ def _trained(
     checkpoint: Path | None,
 ) -> SlideTraining:
     """Read, train and score the training tiles, each with its progress on the terminal."""
-    from fedcox.cli.slides.training_progress import training_display
     from fedcox.slides.training import train_on_slides, with_facts
 
     solver = choice.made()
@@ -127,7 +256,7 @@ def _trained(
 def _tell(training: SlideTraining, out: Path) -> None:
     """What was trained, in a few lines, and who was left out."""
     from fedcox.cli.slides.progress import tell_left_out
-    from fedcox.slides.training_lines import training_lines
+    from fedcox.slides.training import training_lines
 
     for line in training_lines(training, out):
         say(line)

@@ -8,7 +8,7 @@ from zipfile import BadZipFile
 
 import pandas as pd
 
-from fedcox.data.tcga.clinical import barcodes
+from fedcox.data.tcga.layouts import barcodes
 from fedcox.data.tcga.text_table import EXCEL_START, content_of, text_table, with_gaps
 from fedcox.data.wording import columns_there, counted, listed, quoted
 from fedcox.errors import InputError

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from fedcox.data.tcga.centers import federated_centers, read_regions, regions_of, source_sites
-from fedcox.data.tcga.clinical import AGE, FIELDS, Clinical
-from fedcox.data.tcga.clinical_file import read_clinical
-from fedcox.data.tcga.outcome import of_cancer, read_outcome
-from fedcox.data.tcga.recipe import SMALLEST_SHARE, Covariates, covariates
-from fedcox.data.wording import counted, listed
+from fedcox.data.tcga.layouts import AGE, FIELDS, LAYOUTS, Clinical, Layout, recognise
+from fedcox.data.tcga.outcome import is_outcome, of_cancer, read_outcome
+from fedcox.data.tcga.recipe import (
+    SMALLEST_SHARE,
+    Covariates,
+    covariates,
+    federated_centers,
+    read_regions,
+    regions_of,
+    source_sites,
+)
+from fedcox.data.tcga.text_table import read_text_table, with_gaps
+from fedcox.data.wording import columns_there, counted, listed
 from fedcox.errors import InputError
 from fedcox.survival.cohort import Cohort
 
 FilePath = str | os.PathLike[str]
+_CODE = "morphology"
+# 8140/3, once it has been taken for March of the year 8140.
+_DATE = r"[A-Z][a-z]{2}-\d{2,4}|\d{1,2}-[A-Z][a-z]{2}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +134,7 @@ def _nobody(
 ) -> InputError:
     there = outcomes.loc[outcomes.index.intersection(table.fields.index), "type"]
     count = counted(len(table.fields), "patient")
-    found = (
+    overlap = (
         f"It has {count}, of whom the outcome table files {len(there):,} under "
         f"{listed(sorted(there.dropna().unique()))}."
         if len(there)
@@ -132,7 +142,7 @@ def _nobody(
     )
     return InputError(
         f"{clinical}: no patient of {cancer} with an outcome is in this table.",
-        [found, f"Pass the clinical table of {cancer}, or another type of cancer."],
+        [overlap, f"Pass the clinical table of {cancer}, or another type of cancer."],
     )
 
 
@@ -181,3 +191,55 @@ def _covariate_notes(table: Clinical, built: Covariates) -> list[str]:
             f"{SMALLEST_SHARE:.0%} of the patients have: dropped."
         )
     return notes
+
+
+def read_clinical(path: str | os.PathLike[str]) -> Clinical:
+    """Read a clinical table of any known layout."""
+    frame = with_gaps(read_text_table(path))
+    layout = recognise(frame, LAYOUTS)
+    if layout is None:
+        raise InputError(
+            f"{path}: this is no clinical table of TCGA in a layout that is known.",
+            _faults(frame),
+        )
+    return without_dates(layout.read(frame))
+
+
+def _faults(frame: pd.DataFrame) -> list[str]:
+    names = {str(name) for name in frame.columns}
+    if is_outcome(names):
+        return [
+            "It is the outcome table, TCGA-CDR. Pass it as the outcome, and as the clinical "
+            f"table one of {_known()}."
+        ]
+    return [
+        *(_compared(layout, names) for layout in LAYOUTS),
+        columns_there(list(map(str, frame.columns))),
+        f"Pass the table of patients from one of {_known()}, as it was downloaded.",
+    ]
+
+
+def _compared(layout: Layout, names: set[str]) -> str:
+    present = [name for name in layout.needs if name in names]
+    lacking = [name for name in layout.needs if name not in names]
+    has = f"has {listed(present)}, " if present else ""
+    return f"{layout.name}: {has}lacks {listed(lacking)}."
+
+
+def _known() -> str:
+    return listed([layout.name for layout in LAYOUTS], joint="or")
+
+
+def without_dates(clinical: Clinical) -> Clinical:
+    """Leave morphology out where its codes became dates: 8260/3 and 8560/3 are one then."""
+    if _CODE not in clinical.fields:
+        return clinical
+    spoilt = int(clinical.fields[_CODE].str.fullmatch(_DATE, na=False).sum())
+    if not spoilt:
+        return clinical
+    note = (
+        f"{_CODE} is left out: a spreadsheet turned {spoilt:,} of its codes into dates, which "
+        "do not tell them apart any more."
+    )
+    fields = clinical.fields.drop(columns=_CODE)
+    return replace(clinical, fields=fields, notes=(*clinical.notes, note))

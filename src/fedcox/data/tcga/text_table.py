@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedcox.data.spelling import is_missing
+from fedcox.data.wording import is_missing
 from fedcox.errors import InputError
 
 EXCEL_START = b"PK\x03\x04"

@@ -12,33 +12,29 @@ from collections.abc import Collection, MutableMapping, Sequence
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from fedcox.engines.codec.kinds import QUESTIONS, SHARED, Shared
-from fedcox.engines.codec.records import Record, UnusableError, kind_named
+from fedcox.engines.codec.records import Record, UnusableError, kind_named, shared_kinds
 from fedcox.engines.codec.tree import Tree
 from fedcox.errors import MessageError
-from fedcox.federation.compression import ErrorFeedback
 from fedcox.federation.digest import digest
-from fedcox.federation.queries.compressed_gradient import AbstractCompressedGradient
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.queries import may_travel
+from fedcox.federation.query import AbstractQuery, Shared
 
 _NAME_BYTES = 32
 _MOST_QUESTIONS = 1000
-_KINDS: tuple[type[AbstractQuery[Any]], ...] = tuple(QUESTIONS)
-_QUESTION = Record(_KINDS)
-_SHARED = Record(SHARED)
+_BEGUN_ELSEWHERE = (
+    "It goes on with a search whose earlier steps are not known here, nor what they left "
+    "unsent. Begin the search anew."
+)
 
 _names: WeakKeyDictionary[Shared, bytes] = WeakKeyDictionary()
 
 
 def setting_digest(setting: Shared) -> bytes:
-    """The name by which questions refer to it.
-
-    What a search left unsent has no content to go by when it begins; its name is random.
-    """
+    """The name by which questions refer to it: random, where its content does not say it."""
     name = _names.get(setting)
     if name is None:
-        search = isinstance(setting, ErrorFeedback)
-        name = secrets.token_bytes(_NAME_BYTES) if search else digest(setting)
+        known = setting.named_by_content
+        name = digest(setting) if known else secrets.token_bytes(_NAME_BYTES)
         _names[setting] = name
     return name
 
@@ -91,7 +87,7 @@ class _Outgoing:
         name = setting_digest(value)
         if name not in self._known and name not in self.brought:
             # What it refers to itself comes before it.
-            tree = _SHARED.write(value, self.refer)
+            tree = Record(shared_kinds()).write(value, self.refer)
             self.brought[name] = tree
         return name
 
@@ -108,35 +104,36 @@ class _Incoming:
     def referred(self, name: Tree) -> object:
         if not isinstance(name, bytes):
             raise UnusableError("must be a name")
-        found = self._brought.get(name, self._settings.get(name))
-        if found is None:
+        value = self._brought.get(name, self._settings.get(name))
+        if value is None:
             raise UnusableError("is not known here, and was not brought along")
-        self._used[name] = found
-        return found
+        self._used[name] = value
+        return value
 
     def add(self, entry: Tree) -> None:
         """Read a setting that the message brings."""
         if not isinstance(entry, dict) or set(entry) != {"name", "value"}:
             raise _unreadable()
-        name, kind = entry["name"], kind_named(entry["value"], SHARED)
+        name, kind = entry["name"], kind_named(entry["value"], shared_kinds())
         if not isinstance(name, bytes) or len(name) != _NAME_BYTES or name in self._brought:
             raise _unreadable()
         try:
-            value: Shared = _SHARED.read(entry["value"], self)
+            value: Shared = Record(shared_kinds()).read(entry["value"], self)
         except UnusableError as error:
-            told = "A setting" if kind is None else f"The {kind.__name__}"
-            raise MessageError(f"{told} of a message cannot be used.", error.faults) from None
-        if not isinstance(value, ErrorFeedback):
+            subject = "A setting" if kind is None else f"The {kind.__name__}"
+            raise MessageError(
+                f"{subject} of a message cannot be used.", error.faults
+            ) from None
+        if value.named_by_content:
             if digest(value) != name:
                 raise MessageError(f"A {type(value).__name__} is not what its name says.")
             _names[value] = name
         # One that is here already has something prepared for it.
         self._brought[name] = self._settings.get(name, value)
 
-    def begins(self, feedback: ErrorFeedback | None) -> bool:
-        """Whether a search is not known from earlier messages."""
-        known = self._settings.values()
-        return feedback is not None and all(feedback is not kept for kept in known)
+    def is_new(self, value: Shared) -> bool:
+        """Whether no earlier message brought it."""
+        return all(value is not kept for kept in self._settings.values())
 
     def keep(self) -> None:
         for name, value in self._used.items():
@@ -146,36 +143,26 @@ class _Incoming:
 
 def _encoded(query: AbstractQuery[Any], outgoing: _Outgoing) -> Tree:
     try:
-        return _QUESTION.write(query, outgoing.refer)
+        return Record(may_travel()).write(query, outgoing.refer)
     except UnusableError as error:
         kind = type(query)
-        faults = error.faults if kind in QUESTIONS else _not_a_kind(kind.__name__)
+        faults = error.faults if kind in may_travel() else _not_a_kind(kind.__name__)
         raise MessageError(f"The question '{query.name}' cannot be sent.", faults) from None
 
 
 def _decoded(tree: Tree, incoming: _Incoming) -> AbstractQuery[Any]:
-    kind = kind_named(tree, _KINDS)
+    kind = kind_named(tree, may_travel())
     if kind is None:
-        raise MessageError("A question cannot be used.", _not_a_kind(_told_name(tree)))
+        raise MessageError("A question cannot be used.", _not_a_kind(_name_shown(tree)))
     try:
-        query: AbstractQuery[Any] = _QUESTION.read(tree, incoming)
+        query: AbstractQuery[Any] = Record(may_travel()).read(tree, incoming)
     except UnusableError as error:
-        raise MessageError(
-            f"The question {kind.__name__} cannot be used.", error.faults
-        ) from None
-    if (
-        isinstance(query, AbstractCompressedGradient)
-        and query.step > 1
-        and incoming.begins(query.feedback)
-    ):
-        raise MessageError(
-            f"The question {kind.__name__} cannot be used.",
-            [
-                f"It is step {query.step} of a search whose earlier steps are not known here, "
-                "nor what they left unsent. Begin the search anew."
-            ],
-        )
-    return query
+        faults = error.faults
+    else:
+        if query.continues is None or not incoming.is_new(query.continues):
+            return query
+        faults = (_BEGUN_ELSEWHERE,)
+    raise MessageError(f"The question {kind.__name__} cannot be used.", faults)
 
 
 def _content(tree: Tree) -> tuple[list[Tree], list[Tree]]:
@@ -196,12 +183,12 @@ def _unreadable() -> MessageError:
 def _not_a_kind(name: str) -> list[str]:
     return [
         f"{name} is none of the questions that may be asked over a network: "
-        f"{', '.join(sorted(kind.__name__ for kind in QUESTIONS))}. Do all run the same "
+        f"{', '.join(sorted(kind.__name__ for kind in may_travel()))}. Do all run the same "
         "version of fedcox?"
     ]
 
 
-def _told_name(tree: Tree) -> str:
+def _name_shown(tree: Tree) -> str:
     named = tree.get("class") if isinstance(tree, dict) else None
-    told = isinstance(named, str) and named.isidentifier() and len(named) <= 60
-    return str(named) if told else "What was asked"
+    plain = isinstance(named, str) and named.isidentifier() and len(named) <= 60
+    return str(named) if plain else "What was asked"

@@ -1,28 +1,42 @@
 """How does an object of a known class become a tree? Field by field, as it declares them.
 
 The declared types say all: nothing is built that they do not allow, and a field more or less is
-refused. What is shared between messages is only named; see `questions.py`.
+refused. What may travel are the queries of the folder, their answers, and what the fields of
+these hold. What is shared between messages is only named; see `questions.py`.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-import types
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from fedcox.engines.codec.kinds import FINAL, MAY_BE_INFINITE, RULES, SHARED
 from fedcox.engines.codec.tree import Tree
 from fedcox.errors import InputError
+from fedcox.federation.compression import AbstractCodec, EightBit, Float32, Sign, TopK
+from fedcox.federation.fields import Unbounded, field_types, has_fields, without_none
+from fedcox.federation.queries import may_travel
+from fedcox.federation.query import Shared, answer_type
+from fedcox.models.architecture import ARCHITECTURES, AbstractArchitecture
+from fedcox.models.network import Network
+from fedcox.models.predictor import AbstractPredictor, Linear
+from fedcox.survival.link import LINKS, AbstractLink
 
+#: Which classes may stand where an abstract one is declared.
+_FINAL: Mapping[type, tuple[type, ...]] = {
+    AbstractLink: tuple(type(link) for link in LINKS.values()),
+    AbstractCodec: (Float32, EightBit, Sign, TopK),
+    AbstractPredictor: (Linear, Network),
+    AbstractArchitecture: tuple(ARCHITECTURES.values()),
+}
 #: A field's name cannot be this word.
 _CLASS = "class"
 #: Whole numbers up to this size are floats as well.
@@ -205,22 +219,22 @@ class Record(AbstractForm):
     kinds: tuple[type, ...]
 
     def write(self, value: Any, refer: Refer) -> Tree:
-        kind = type(value)
+        kind: Any = type(value)
         if kind not in self.kinds:
             raise UnusableError(f"must be a {_names(self.kinds)}")
         tree: dict[str, Tree] = {_CLASS: kind.__name__}
         faults: list[str] = []
-        for name, form in declared(kind).items():
+        for name, form in forms_of(kind).items():
             try:
                 tree[name] = form.write(getattr(value, name), refer)
             except UnusableError as error:
                 faults += (f"{name}: {fault}" for fault in error.faults)
-        _raise(faults or list(RULES[kind](value, None)))
+        _raise(faults or faults_of(value, None))
         return tree
 
     def read(self, tree: Tree, source: Source) -> Any:
         kind = self._kind(tree)
-        forms = declared(kind)
+        forms = forms_of(kind)
         if not isinstance(tree, dict) or set(tree) != {_CLASS, *forms}:
             needed = ", ".join(forms) or "no fields"
             raise UnusableError(f"a {kind.__name__} must have exactly: {needed}")
@@ -236,7 +250,7 @@ class Record(AbstractForm):
             value = kind(**values)
         except InputError as error:
             raise UnusableError(*(error.faults or [error.subject])) from None
-        _raise(list(RULES[kind](value, source.columns)))
+        _raise(faults_of(value, source.columns))
         return value
 
     def _kind(self, tree: Tree) -> type:
@@ -266,30 +280,47 @@ def _names(kinds: Sequence[type]) -> str:
     return " or ".join(kind.__name__ for kind in kinds)
 
 
-def declared(kind: Any) -> Mapping[str, AbstractForm]:
+def faults_of(value: Any, columns: int | None) -> list[str]:
+    """What does not agree within an object whose fields are of their types, if it says so."""
+    faults = getattr(value, "faults", None)
+    return [] if faults is None else list(faults(columns))
+
+
+@cache
+def forms_of(kind: Any) -> Mapping[str, AbstractForm]:
     """The public fields of a class, as it declares them itself."""
-    return _declared(kind)
+    return {name: form_of(hint) for name, hint in field_types(kind).items()}
+
+
+@cache
+def travelling() -> tuple[type, ...]:
+    """Every class that may travel: queries, answers, and what they hold or refer to."""
+    kinds: dict[type, None] = {}
+    for query in may_travel():
+        _add_kinds(Record((query,)), kinds)
+        _add_kinds(form_of(query.sent_type or answer_type(query)), kinds)
+    return tuple(kinds)
+
+
+def _add_kinds(form: AbstractForm, kinds: dict[type, None]) -> None:
+    if isinstance(form, Optional | Several):
+        _add_kinds(form.inner, kinds)
+    elif isinstance(form, Record | Reference):
+        for kind in form.kinds:
+            kinds[kind] = None
+            for part in forms_of(kind).values():
+                _add_kinds(part, kinds)
+
+
+@cache
+def shared_kinds() -> tuple[type[Shared], ...]:
+    """Classes of all that a query may refer to."""
+    return tuple(kind for kind in travelling() if issubclass(kind, Shared))
 
 
 def declare_all() -> None:
     """Look at every class that may travel now, and not when the first object of it does."""
-    for kind in RULES:
-        declared(kind)
-
-
-@cache
-def _declared(kind: Any) -> Mapping[str, AbstractForm]:
-    if issubclass(kind, tuple):  # a named one
-        hints = typing.get_type_hints(kind)
-        names = list(hints)
-    else:
-        # Not those of the classes above it, which may name what they do not import.
-        hints = inspect.get_annotations(kind, eval_str=True)
-        names = [part.name for part in fields(kind) if not part.name.startswith("_")]
-    return {
-        name: Real(infinite=True) if (kind, name) in MAY_BE_INFINITE else form_of(hints[name])
-        for name in names
-    }
+    travelling()
 
 
 _PLAIN: Mapping[object, AbstractForm] = {
@@ -297,6 +328,7 @@ _PLAIN: Mapping[object, AbstractForm] = {
     bool: Exactly(bool, "true or false"),
     bytes: Exactly(bytes, "bytes"),
     float: Real(),
+    Unbounded: Real(infinite=True),
 }
 
 
@@ -306,8 +338,10 @@ def form_of(hint: Any) -> AbstractForm:
     if hint in _PLAIN:
         return _PLAIN[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return _form_of_union(arguments)
+    present, optional = without_none(hint)
+    if optional or len(present) > 1:
+        inner = form_of(present[0]) if len(present) == 1 else Record(present)
+        return Optional(inner) if optional else inner
     if origin is Literal:
         return Word({str(word): word for word in arguments})
     if origin is tuple and arguments[1:] == (Ellipsis,):
@@ -322,15 +356,9 @@ def form_of(hint: Any) -> AbstractForm:
 def _form_of_class(kind: type) -> AbstractForm:
     if issubclass(kind, Enum):
         return Word({member.value: member for member in kind})
-    if kind in SHARED:
+    if issubclass(kind, Shared):
         return Reference((kind,))
-    kinds = FINAL.get(kind, (kind,))
-    if not all(each in RULES for each in kinds):
+    kinds = _FINAL.get(kind, (kind,))
+    if not all(has_fields(each) and not inspect.isabstract(each) for each in kinds):
         raise TypeError(f"A message cannot hold a {kind.__name__}.")
     return Record(kinds)
-
-
-def _form_of_union(arguments: Sequence[Any]) -> AbstractForm:
-    present = [hint for hint in arguments if hint is not type(None)]
-    inner = form_of(present[0]) if len(present) == 1 else Record(tuple(present))
-    return Optional(inner) if len(present) < len(arguments) else inner

@@ -1,17 +1,20 @@
 """How do plain values and arrays become bytes? So that they come back bit for bit.
 
-A message is a mark, then one value: a letter that says what it is, its size where it has one,
-and its content, little-endian. Nothing in it is executed. What cannot be read to the end is a
-MessageError, and nothing is allocated for more than the message itself holds.
+A message is a mark, the size of its plain part, that part in msgpack, and the content of its
+arrays one after the other, little-endian. In the plain part an array stands by its type and
+shape. There is one way to write a value, and what is written in another is not read. Nothing in
+a message is executed. What cannot be read to the end is a MessageError, and no more is
+allocated for an array than the message itself holds.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn, TypeAlias
 
+import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,32 +24,44 @@ Tree: TypeAlias = (
     "bool | int | float | str | bytes | list[Tree] | dict[str, Tree] | NDArray[Any] | None"
 )
 
+_NAME: Final = b"fedcox\x00"
 #: The last byte is the version of this format.
-_MARK: Final = b"fedcox\x00\x01"
+_MARK: Final = _NAME + b"\x02"
 _DEEPEST = 32
 _MOST_BYTES = 1 << 30
+#: Of a list or a table: a study has fewer centers. What a size alone makes room for is small.
+_MOST_ENTRIES = 10_000
 _MOST_DIMENSIONS = 32
 #: Seeds may have 128 bits; nothing else is as long.
 _MOST_INT_BYTES = 16
 _SIZE = struct.Struct("<I")
-_FLOAT = struct.Struct("<d")
-_LETTER_AND_SIZE = struct.Struct("<BI")
-_LETTER_AND_FLOAT = struct.Struct("<Bd")
 
-_NONE, _FALSE, _TRUE, _INT, _REAL, _TEXT, _BYTES, _LIST, _TABLE, _ARRAY = b"NFTIRSBLDA"
+#: Types of our own in the plain part.
+_ARRAY, _LARGE_INT = 1, 2
 #: By the letter that says so in a message; the same letters as numpy's.
 _DTYPES = {
     code: np.dtype(name)
     for code, name in zip(b"fiub", ("<f8", "<i8", "<u8", "|b1"), strict=True)
 }
 _NATIVE = {code: dtype.newbyteorder("=") for code, dtype in _DTYPES.items()}
+#: What msgpack finds wrong, where its class says so.
+_REASONS: Mapping[type, str] = {
+    msgpack.ExtraData: "it goes on after its end",
+    msgpack.StackError: f"it is nested more than {_DEEPEST} deep",
+    msgpack.FormatError: "it holds something of an unknown kind",
+    UnicodeDecodeError: "a text is none",
+}
+_BASES: tuple[Any, ...] = (int, float, str, bytes, list, dict)
+_ALLOWED = (*_BASES, np.ndarray, type(None))
 
 
 def to_bytes(tree: Tree) -> bytes:
     """The message that stands for this value."""
-    parts: list[Any] = [_MARK]
-    _write(tree, 0, parts)
-    message = b"".join(parts)
+    arrays: list[NDArray[Any]] = []
+    plain = _plain(tree, arrays)
+    message = b"".join(
+        [_MARK, _SIZE.pack(len(plain)), plain, *(_content(array) for array in arrays)]
+    )
     if len(message) > _MOST_BYTES:
         raise MessageError(
             "A message is too large to send.",
@@ -57,15 +72,26 @@ def to_bytes(tree: Tree) -> bytes:
 
 def from_bytes(message: bytes) -> Tree:
     """The value that `to_bytes` wrote."""
+    start = len(_MARK) + _SIZE.size
     if not isinstance(message, bytes):
         _unreadable("it is not made of bytes")
     if len(message) > _MOST_BYTES:
         _unreadable(f"it has more than {_MOST_BYTES:,} bytes")
-    if message[: len(_MARK)] != _MARK:
-        _unreadable("it does not begin as a message of this version of fedcox does")
-    reader = _Reader(message, len(_MARK))
-    tree = reader.value(0)
-    reader.check_end()
+    if not message.startswith(_MARK):
+        known = message.startswith(_NAME)
+        _unreadable(
+            "it was written by another version of fedcox; all must run the same"
+            if known
+            else "it does not begin as a message of fedcox does"
+        )
+    if len(message) < start:
+        _unreadable("it is cut")
+    (size,) = _SIZE.unpack_from(message, len(_MARK))
+    if size > len(message) - start:
+        _unreadable("it is cut")
+    arrays = _Arrays(message, start + size)
+    tree = _read(message[start : start + size], arrays)
+    arrays.check_end()
     return tree
 
 
@@ -73,112 +99,132 @@ def _unreadable(reason: str) -> NoReturn:
     raise MessageError("A message cannot be read.", [f"The reason: {reason}."])
 
 
-def _write(value: object, depth: int, parts: list[Any]) -> None:
-    """Add the pieces of a value; arrays are not copied until all pieces are joined."""
-    if depth > _DEEPEST:
-        raise _unsendable(f"it is nested more than {_DEEPEST} deep")
-    write = _WRITERS.get(type(value)) or _writer_of_base(value)
-    write(value, depth, parts)
-
-
-def _writer_of_base(value: object) -> Callable[[Any, int, list[Any]], None]:
-    """For a value whose class is derived from one that may be sent, as numpy's floats are."""
-    for kind, write in _WRITERS.items():
-        if isinstance(value, kind):
-            return write
-    raise _unsendable(f"it holds a {type(value).__name__}")
-
-
-def _write_none(value: None, depth: int, parts: list[Any]) -> None:
-    parts.append(b"N")
-
-
-def _write_bool(value: bool, depth: int, parts: list[Any]) -> None:
-    parts.append(b"T" if value else b"F")
-
-
-def _write_int(value: int, depth: int, parts: list[Any]) -> None:
-    size = _int_size(value)
-    if size > _MOST_INT_BYTES:
-        raise _unsendable(f"a whole number needs more than {8 * _MOST_INT_BYTES} bits")
-    parts.append(bytes((_INT, size)) + value.to_bytes(size, "little", signed=True))
-
-
-def _write_float(value: float, depth: int, parts: list[Any]) -> None:
-    parts.append(_LETTER_AND_FLOAT.pack(_REAL, value))
-
-
-def _write_text(value: str, depth: int, parts: list[Any]) -> None:
-    try:
-        text = value.encode()
-    except UnicodeEncodeError:
-        raise _unsendable("a text has characters that are none") from None
-    parts += (_sized(_TEXT, len(text)), text)
-
-
-def _write_bytes(value: bytes, depth: int, parts: list[Any]) -> None:
-    parts += (_sized(_BYTES, len(value)), value)
-
-
-def _write_list(value: list[object], depth: int, parts: list[Any]) -> None:
-    parts.append(_sized(_LIST, len(value)))
-    for entry in value:
-        _write(entry, depth + 1, parts)
-
-
-def _write_table(value: dict[object, object], depth: int, parts: list[Any]) -> None:
-    parts.append(_sized(_TABLE, len(value)))
-    for key, entry in value.items():
-        if not isinstance(key, str):
-            raise _unsendable(f"a table has a key that is a {type(key).__name__}")
-        _write_text(key, depth, parts)
-        _write(entry, depth + 1, parts)
-
-
-def _write_array(value: NDArray[Any], depth: int, parts: list[Any]) -> None:
-    code = ord(value.dtype.kind)
-    dtype = _DTYPES.get(code)
-    if dtype is None or value.dtype.itemsize != dtype.itemsize:
-        raise _unsendable(f"it holds an array of {value.dtype}")
-    if value.ndim > _MOST_DIMENSIONS:
-        raise _unsendable(f"an array has more than {_MOST_DIMENSIONS} dimensions")
-    _check_size(max(value.shape, default=0))
-    parts.append(struct.pack(f"<BBB{value.ndim}I", _ARRAY, code, value.ndim, *value.shape))
-    if value.size:
-        parts.append(np.asarray(value, dtype=dtype, order="C").data)
-
-
-#: Truth values are whole numbers to Python, so they come first.
-_WRITERS: dict[type, Callable[[Any, int, list[Any]], None]] = {
-    type(None): _write_none,
-    bool: _write_bool,
-    int: _write_int,
-    float: _write_float,
-    str: _write_text,
-    bytes: _write_bytes,
-    np.ndarray: _write_array,
-    dict: _write_table,
-    list: _write_list,
-}
-
-
-def _sized(letter: int, size: int) -> bytes:
-    _check_size(size)
-    return _LETTER_AND_SIZE.pack(letter, size)
-
-
-def _check_size(size: int) -> None:
-    if size > _MOST_BYTES:
-        raise _unsendable(f"a part of it has more than {_MOST_BYTES:,} entries")
-
-
-def _int_size(value: int) -> int:
-    """Bytes that a whole number needs, its sign included."""
-    return (value if value >= 0 else ~value).bit_length() // 8 + 1
-
-
 def _unsendable(reason: str) -> MessageError:
     return MessageError("A message cannot be written.", [f"The reason: {reason}."])
+
+
+def _plain(tree: Tree, arrays: list[NDArray[Any]]) -> bytes:
+    """All of a value but the content of its arrays, which are collected."""
+    _check(tree, 0)
+
+    def ours(value: object) -> object:
+        if isinstance(value, np.ndarray):
+            arrays.append(value)
+            return msgpack.ExtType(_ARRAY, _header(value))
+        if type(value) is int:  # beyond 64 bits
+            return msgpack.ExtType(_LARGE_INT, _large(value))
+        # Of a class derived from one that is sent, as numpy's floats are.
+        return next(kind for kind in _BASES if isinstance(value, kind))(value)
+
+    try:
+        plain: bytes = msgpack.Packer(default=ours, strict_types=True, buf_size=4096).pack(tree)
+    except UnicodeEncodeError:
+        raise _unsendable("a text has characters that are none") from None
+    return plain
+
+
+def _check(value: object, depth: int) -> None:
+    """Refuse what msgpack would write and a message must not hold."""
+    if not isinstance(value, _ALLOWED):
+        raise _unsendable(f"it holds a {type(value).__name__}")
+    if not isinstance(value, dict | list) or not value:
+        return
+    if depth == _DEEPEST:
+        raise _unsendable(f"it is nested more than {_DEEPEST} deep")
+    if len(value) > _MOST_ENTRIES:
+        raise _unsendable(f"a part of it has more than {_MOST_ENTRIES:,} entries")
+    for key in value if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            raise _unsendable(f"a table has a key that is a {type(key).__name__}")
+    for entry in value.values() if isinstance(value, dict) else value:
+        _check(entry, depth + 1)
+
+
+def _large(value: int) -> bytes:
+    size = (value if value >= 0 else ~value).bit_length() // 8 + 1
+    if size > _MOST_INT_BYTES:
+        raise _unsendable(f"a whole number needs more than {8 * _MOST_INT_BYTES} bits")
+    return value.to_bytes(size, "little", signed=True)
+
+
+def _header(array: NDArray[Any]) -> bytes:
+    """An array's type and shape."""
+    code = ord(array.dtype.kind)
+    dtype = _DTYPES.get(code)
+    if dtype is None or array.dtype.itemsize != dtype.itemsize:
+        raise _unsendable(f"it holds an array of {array.dtype}")
+    if array.ndim > _MOST_DIMENSIONS:
+        raise _unsendable(f"an array has more than {_MOST_DIMENSIONS} dimensions")
+    if max(array.shape, default=0) > _MOST_BYTES:
+        raise _unsendable(f"a part of it has more than {_MOST_BYTES:,} entries")
+    return struct.pack(f"<B{array.ndim}I", code, *array.shape)
+
+
+def _content(array: NDArray[Any]) -> Any:
+    """An array's numbers, not copied where they lie as they are sent."""
+    dtype = _DTYPES[ord(array.dtype.kind)]
+    return np.asarray(array, dtype=dtype, order="C").data if array.size else b""
+
+
+def _read(plain: bytes, arrays: _Arrays) -> Tree:
+    def ours(code: int, content: bytes) -> object:
+        if code == _ARRAY:
+            return arrays.following(content)
+        if code == _LARGE_INT and len(content) <= _MOST_INT_BYTES:
+            return int.from_bytes(content, "little", signed=True)
+        _unreadable("it holds something of an unknown kind")
+
+    # No list is longer than its message, and none has room made for more.
+    most = min(_MOST_ENTRIES, len(plain))
+    try:
+        tree: Tree = msgpack.unpackb(
+            plain, ext_hook=ours, strict_map_key=True, max_array_len=most, max_map_len=most
+        )
+    except ValueError as error:
+        _unreadable(
+            _REASONS.get(type(error), "it is cut, or a table has a key that is no text")
+        )
+    try:
+        again = _plain(tree, [])
+    except MessageError as error:
+        raise MessageError("A message cannot be read.", error.faults) from None
+    if again != plain:
+        _unreadable("it says something twice, or longer than it needs to")
+    return tree
+
+
+class _Arrays:
+    """Goes through the content of a message's arrays once."""
+
+    def __init__(self, message: bytes, place: int) -> None:
+        self._message, self._place = message, place
+
+    def following(self, header: bytes) -> NDArray[Any]:
+        """The next array, of the type and shape that its header says."""
+        dimensions, rest = divmod(len(header) - 1, _SIZE.size)
+        dtype = _DTYPES.get(header[0]) if header else None
+        if dtype is None or rest:
+            _unreadable("an array is of an unknown type")
+        if dimensions > _MOST_DIMENSIONS:
+            _unreadable(f"an array has more than {_MOST_DIMENSIONS} dimensions")
+        shape = struct.unpack_from(f"<{dimensions}I", header, 1)
+        entries, start = math.prod(shape), self._place
+        self._place += entries * dtype.itemsize
+        if self._place > len(self._message):
+            _unreadable("it is cut")
+        native = _NATIVE[header[0]]
+        if not entries:
+            return _empty(shape, native)
+        truth = dtype.kind == "b"
+        flat = np.frombuffer(self._message, np.uint8 if truth else dtype, entries, start)
+        if truth and flat.max() > 1:
+            _unreadable("a truth value is neither")
+        # A copy: aligned, in the machine's own byte order, and apart from the message.
+        return flat.astype(native).reshape(shape)
+
+    def check_end(self) -> None:
+        if self._place != len(self._message):
+            _unreadable("it goes on after its end")
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -186,108 +232,3 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         return np.empty(shape, dtype)
     except ValueError:  # the sizes beside the zero may be anything
         _unreadable("an array has an impossible shape")
-
-
-class _Reader:
-    """Goes through a message once, from its beginning to its end."""
-
-    def __init__(self, message: bytes, place: int) -> None:
-        self._message, self._place = message, place
-
-    def value(self, depth: int) -> Tree:
-        if depth > _DEEPEST:
-            _unreadable(f"it is nested more than {_DEEPEST} deep")
-        read = self._readers.get(self._message[self._skip(1)])
-        if read is None:
-            _unreadable("it holds something of an unknown kind")
-        return read(self, depth)
-
-    def check_end(self) -> None:
-        if self._place != len(self._message):
-            _unreadable("it goes on after its end")
-
-    def _skip(self, size: int) -> int:
-        """Go past the next bytes, all of them, and say where they begin."""
-        start = self._place
-        if size > len(self._message) - start:
-            _unreadable("it is cut")
-        self._place = start + size
-        return start
-
-    def _size(self) -> int:
-        size: int = _SIZE.unpack_from(self._message, self._skip(_SIZE.size))[0]
-        return size
-
-    def _bytes(self, depth: int) -> bytes:
-        size = self._size()
-        start = self._skip(size)
-        return self._message[start : start + size]
-
-    def _int(self, depth: int) -> int:
-        size = self._message[self._skip(1)]
-        start = self._skip(size)
-        value = int.from_bytes(self._message[start : start + size], "little", signed=True)
-        if not 1 <= size <= _MOST_INT_BYTES or _int_size(value) != size:
-            _unreadable("a whole number is longer than it needs to be")
-        return value
-
-    def _float(self, depth: int) -> float:
-        value: float = _FLOAT.unpack_from(self._message, self._skip(_FLOAT.size))[0]
-        return value
-
-    def _text(self, depth: int) -> str:
-        try:
-            return self._bytes(depth).decode()
-        except UnicodeDecodeError:
-            _unreadable("a text is none")
-
-    def _list(self, depth: int) -> list[Tree]:
-        # Grows entry by entry: a size that was made up ends where the message does.
-        return [self.value(depth + 1) for _ in range(self._size())]
-
-    def _table(self, depth: int) -> dict[str, Tree]:
-        table: dict[str, Tree] = {}
-        for _ in range(self._size()):
-            if self._message[self._skip(1)] != _TEXT:
-                _unreadable("a table has a key that is no text")
-            key = self._text(depth)
-            if key in table:
-                _unreadable("a table has a key twice")
-            table[key] = self.value(depth + 1)
-        return table
-
-    def _array(self, depth: int) -> NDArray[Any]:
-        start = self._skip(2)
-        code, dimensions = self._message[start], self._message[start + 1]
-        dtype = _DTYPES.get(code)
-        if dtype is None:
-            _unreadable("an array is of an unknown type")
-        if dimensions > _MOST_DIMENSIONS:
-            _unreadable(f"an array has more than {_MOST_DIMENSIONS} dimensions")
-        place = self._skip(dimensions * _SIZE.size)
-        shape = struct.unpack_from(f"<{dimensions}I", self._message, place)
-        entries = math.prod(shape)
-        start = self._skip(entries * dtype.itemsize)
-        native = _NATIVE[code]
-        if not entries:
-            return _empty(shape, native)
-        truth = dtype.kind == "b"
-        flat = np.frombuffer(self._message, np.uint8 if truth else dtype, entries, start)
-        if truth and flat.max(initial=0) > 1:
-            _unreadable("a truth value is neither")
-        # A copy: aligned, in the machine's own byte order, and apart from the message.
-        return flat.astype(native).reshape(shape)
-
-    #: By the letter that says what follows.
-    _readers: ClassVar[dict[int, Callable[[_Reader, int], Tree]]] = {
-        _NONE: lambda reader, depth: None,
-        _FALSE: lambda reader, depth: False,
-        _TRUE: lambda reader, depth: True,
-        _INT: _int,
-        _REAL: _float,
-        _TEXT: _text,
-        _BYTES: _bytes,
-        _LIST: _list,
-        _TABLE: _table,
-        _ARRAY: _array,
-    }

@@ -6,12 +6,15 @@ So an answer that comes late, twice, or from an earlier run is known as such.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from fedcox.engines.codec.replies import decode_reply, encode_reply
 from fedcox.engines.codec.tree import Tree, from_bytes, to_bytes
 from fedcox.errors import MessageError
+from fedcox.federation.query import AbstractQuery
 
 #: Changes whenever a center of one version could misread a coordinator of another.
 PROTOCOL = 2
@@ -83,8 +86,8 @@ class Refusal:
 
     @property
     def words(self) -> str:
-        told = REASONS[self.reason]
-        return f"{told} ({', '.join(self.rules)})" if self.rules else told
+        words = REASONS[self.reason]
+        return f"{words} ({', '.join(self.rules)})" if self.rules else words
 
 
 def request(heading: Heading, body: Tree) -> bytes:
@@ -99,9 +102,9 @@ def answer(heading: Heading, body: Tree) -> bytes:
 
 def refusal(heading: Heading | None, refused: Refusal) -> bytes:
     """A center's no; without a heading where the message could not be read that far."""
-    told: Tree = {"reason": refused.reason, "rules": list(refused.rules)}
+    content: Tree = {"reason": refused.reason, "rules": list(refused.rules)}
     where = Heading(b"", 0, "hello") if heading is None else heading
-    return to_bytes({**_headed(where, None), "refused": told})
+    return to_bytes({**_headed(where, None), "refused": content})
 
 
 def read_request(message: bytes) -> tuple[Heading, Tree]:
@@ -175,3 +178,52 @@ def _fields(tree: Tree, expected: Collection[str]) -> dict[str, Any]:
     if not isinstance(tree, dict) or set(tree) != set(expected):
         raise MessageError(f"It must hold exactly: {', '.join(sorted(expected))}.")
     return dict(tree)
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """One reply, and the epsilon that its study spends."""
+
+    answer: Any
+    epsilon: float | None
+
+
+def write_replies(queries: Sequence[AbstractQuery[Any]], replies: Sequence[Reply]) -> Tree:
+    """The content of a center's answer."""
+    return {
+        "replies": [
+            encode_reply(query, reply.answer)
+            for query, reply in zip(queries, replies, strict=True)
+        ],
+        "epsilons": [reply.epsilon for reply in replies],
+    }
+
+
+def read_replies(
+    queries: Sequence[AbstractQuery[Any]], answer: Tree, columns: int
+) -> list[Reply]:
+    """The same read again, every reply of the shape that its question dictates."""
+    body = table(answer, "replies", "epsilons")
+    trees = body["replies"]
+    if not isinstance(trees, list) or len(trees) != len(queries):
+        raise MessageError(f"{len(queries)} questions were asked, and as many replies needed.")
+    epsilons = read_epsilons(body["epsilons"], len(queries))
+    return [
+        Reply(decode_reply(query, tree, columns), epsilon)
+        for query, tree, epsilon in zip(queries, trees, epsilons, strict=True)
+    ]
+
+
+def read_epsilons(epsilons: Tree, number: int) -> tuple[float | None, ...]:
+    """For the ledger: what each reply's study spends, or nothing."""
+    if (
+        not isinstance(epsilons, list)
+        or len(epsilons) != number
+        or not all(map(_is_spent, epsilons))
+    ):
+        raise MessageError("Every reply comes with an epsilon, or none.")
+    return tuple(epsilons)  # type: ignore[arg-type]  # checked above
+
+
+def _is_spent(epsilon: Tree) -> bool:
+    return epsilon is None or (type(epsilon) is float and not math.isnan(epsilon))

@@ -17,11 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedcox.evaluation.attacks.candidate import Candidate
-from fedcox.evaluation.attacks.lattice import equations_of
-from fedcox.evaluation.attacks.looks import Source
-from fedcox.evaluation.attacks.scene import Deadline, TimeLimitError
-from fedcox.evaluation.attacks.whole_numbers import whole_numbers
+from fedcox.evaluation.attacks.attack_setting import Candidate, Deadline, TimeLimitError
+from fedcox.evaluation.attacks.lattice import equations_of, whole_numbers
+from fedcox.evaluation.attacks.observed_sums import ObservedSource
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.time_grid import Pieces
@@ -55,7 +53,7 @@ _Numbers = tuple[int, ...]
 
 
 def read_exposures(
-    source: Source, kinds: FloatArray, life: FineTable, deadline: Deadline
+    source: ObservedSource, kinds: FloatArray, life: FineTable, deadline: Deadline
 ) -> Iterator[Candidate]:
     """Claims for every piece in which one way of leaving explains the sums.
 
@@ -89,7 +87,7 @@ def _solve(pieces: Sequence[_Piece], deadline: Deadline) -> None:
 
 
 def _pieces(
-    source: Source, kinds: FloatArray, life: FineTable, deadline: Deadline
+    source: ObservedSource, kinds: FloatArray, life: FineTable, deadline: Deadline
 ) -> Iterator[_Piece]:
     grid = source.setting.grid
     if not isinstance(grid, Pieces) or source.setting.basis is not None:
@@ -105,7 +103,7 @@ def _pieces(
 
 
 def _exposures(
-    source: Source, kinds: FloatArray, number: int, width: float, unit: float | None
+    source: ObservedSource, kinds: FloatArray, number: int, width: float, unit: float | None
 ) -> FloatArray | None:
     """The time that each kind lives through in a piece; None where the sums do not tell."""
     table, equations = source.table, equations_of(source, kinds, number)
@@ -114,13 +112,13 @@ def _exposures(
     unsure = equations.unsure(people)
     if unit is not None:
         step = 0.5 * unit / width
-        found = whole_numbers(
+        numbers = whole_numbers(
             np.vstack([rows, np.ones(len(kinds))]) * step,
             np.append(sums, people),
             np.append(unsure, 1e-6 * step),
             np.full(len(kinds), people / step / len(kinds)),
         )
-        return None if found is None else np.asarray(found * step * width)
+        return None if numbers is None else np.asarray(numbers * step * width)
     if np.linalg.matrix_rank(rows) < len(kinds):
         return None
     weighted = rows / unsure[:, None]
@@ -129,12 +127,12 @@ def _exposures(
     return None if float(errors.max()) > 0.1 * _NEAR else np.asarray(solved * width)
 
 
-def _events(source: Source, number: int) -> FloatArray:
+def _events(source: ObservedSource, number: int) -> FloatArray:
     """What events take from the slopes in α: one each, whoever has it."""
-    looks = source.looks
-    others = looks.curved.size + looks.cross[:, number].size
+    sums = source.sums
+    others = sums.curved.size + sums.cross[:, number].size
     taken = float(source.table.events[number])
-    return np.append(np.full(looks.points, taken), np.zeros(others))
+    return np.append(np.full(sums.points, taken), np.zeros(others))
 
 
 # When patients leave, by the life table.
@@ -255,15 +253,15 @@ class _Piece:
 
     def solve(self, deadline: Deadline) -> None:
         """All ways in which the exposures come out, if they are not too many."""
-        found: set[_Way] = set()
+        ways_of_all: set[_Way] = set()
         for leavers, staying in self._readings:
             deadline.check()
             ways = self._dealt(leavers, staying)
-            if ways is None or len(found) + len(ways) > _MOST_STATES:
+            if ways is None or len(ways_of_all) + len(ways) > _MOST_STATES:
                 return
-            found |= ways
-        if found:
-            self.keep(found)
+            ways_of_all |= ways
+        if ways_of_all:
+            self.keep(ways_of_all)
 
     def _dealt(self, leavers: _Leavers, staying: int) -> set[_Way] | None:
         """All ways to deal leavers out so that the exposures come out; None: too many."""
@@ -280,10 +278,10 @@ class _Piece:
                 fits &= stays == self.after[kind]
             if self.before is not None:
                 fits &= stays + count == self.before[kind]
-            own = np.flatnonzero(fits)
+            subsets = np.flatnonzero(fits)
             following: dict[tuple[int, int], set[_Way]] = {}
             for (dealt, stayed), ways in states.items():
-                free = own[((own & dealt) == 0) & (stays[own] <= staying - stayed)]
+                free = subsets[((subsets & dealt) == 0) & (stays[subsets] <= staying - stayed)]
                 for subset in free.tolist():
                     row = int(count[subset] - having[subset]), int(having[subset])
                     part = (*row, int(stays[subset]))

@@ -3,7 +3,7 @@
 Where covariates have few values, a sum by interval is Σ_c n_c f(c; α, β): f is known, and n_c
 counts the patients of each combination of values. A fit sends several such sums, at several
 points. From the last interval to the first, those who leave in it are the only ones who are not
-known yet, and a lattice reduction finds their numbers (`whole_numbers.py`). Nobody has to ask
+known yet, and a lattice reduction finds their numbers (`whole_numbers`). Nobody has to ask
 anything unusual, and a sum over centers is as good as that of one.
 
 Of the link cloglog that tells with the event from without; of logit only who leaves, and who
@@ -13,19 +13,80 @@ has the event where all do or none. For exact time see `exposures.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import qr
 
-from fedcox.evaluation.attacks.candidate import Candidate
-from fedcox.evaluation.attacks.looks import Looks, Source
-from fedcox.evaluation.attacks.scene import Deadline
-from fedcox.evaluation.attacks.whole_numbers import whole_numbers
+from fedcox.errors import needs_extra
+from fedcox.evaluation.attacks.attack_setting import Candidate, Deadline
+from fedcox.evaluation.attacks.observed_sums import ObservedSource, ObservedSums
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import risk_of
 
+#: More take minutes.
+MOST_UNKNOWNS = 128
+#: By how many times what is unsure in it a sum may be missed.
+_MISSED = 30.0
+#: Coefficients are whole numbers of so many units at most.
+_LARGEST = 2.0**50
 #: Of a sum under masks, and how far rounding takes a sum, in parts of what it is made of.
 RESOLUTION, ROUNDING = 2.0**-31, 1e-13
+
+
+def whole_numbers(
+    rows: FloatArray, sums: FloatArray, unsure: FloatArray, guess: FloatArray
+) -> IntArray | None:
+    """The whole numbers n, none negative and near `guess`, with rows · n = sums.
+
+    `unsure` is how far off each sum may be. None where no such numbers are found.
+
+    Sums of n_c patients of each kind c, each of whom adds a known amount, are equations with
+    few digits too many: among all whole numbers near the expected ones only the true ones meet
+    all of them. Lenstra, Lenstra and Lovász's reduction (1982), here of python-flint, finds
+    them.
+    """
+    from_guess = np.rint(guess)
+    weighted, target = rows / unsure[:, None], (sums - rows @ from_guess) / unsure
+    kept, triangle = qr(weighted, mode="economic")
+    largest = float(np.abs(triangle).max(initial=1.0))
+    shrink = min(1.0, _LARGEST / largest)
+    for moved in _short(np.asarray(triangle * shrink), np.asarray((kept.T @ target) * shrink)):
+        numbers = from_guess + moved
+        missed = np.abs(weighted @ moved - target)
+        if (numbers >= 0).all() and float(missed.max(initial=0.0)) <= _MISSED:
+            return numbers.astype(np.int64)
+    return None
+
+
+def _short(rows: FloatArray, target: FloatArray) -> list[FloatArray]:
+    """Short whole vectors with rows · n near the target, the shortest first."""
+    matrix = _flint()
+    equations, unknowns = rows.shape
+    basis = [[0] * (unknowns + 1 + equations) for _ in range(unknowns + 1)]
+    whole = np.rint(rows)
+    for place in range(unknowns):
+        basis[place][place] = 1
+        basis[place][unknowns + 1 :] = [int(value) for value in whole[:, place]]
+    basis[unknowns][unknowns] = 1
+    basis[unknowns][unknowns + 1 :] = [-int(value) for value in np.rint(target)]
+    reduced = matrix(basis).lll()
+    vectors = []
+    for row in range(unknowns + 1):
+        sign = int(reduced[row, unknowns])
+        if abs(sign) == 1:
+            vectors.append(
+                np.array([sign * int(reduced[row, k]) for k in range(unknowns)], dtype=float)
+            )
+    return vectors
+
+
+def _flint() -> Any:
+    try:
+        from flint import fmpz_mat
+    except ImportError:
+        raise needs_extra("python-flint", "audit") from None
+    return fmpz_mat
 
 
 class Equations(NamedTuple):
@@ -46,7 +107,7 @@ class Equations(NamedTuple):
 
 
 def read_whole_numbers(
-    source: Source, kinds: FloatArray, deadline: Deadline
+    source: ObservedSource, kinds: FloatArray, deadline: Deadline
 ) -> Iterator[Candidate]:
     """Claims from the last interval to the first, until no numbers explain the sums."""
     table, canonical = source.table, source.setting.link.canonical
@@ -57,24 +118,24 @@ def read_whole_numbers(
         equations = equations_of(source, kinds, interval)
         if canonical:
             everybody = _leaving(equations, staying, leaving, events)
-            found = None if everybody is None else [(everybody, _known(leaving, events))]
+            groups = None if everybody is None else [(everybody, _known(leaving, events))]
         else:
-            found = _with_and_without(equations, staying, leaving, events)
-        if found is None:
+            groups = _with_and_without(equations, staying, leaving, events)
+        if groups is None:
             return
-        for numbers, event in found:
+        for numbers, event in groups:
             staying = staying + numbers
             for kind in np.repeat(np.arange(len(kinds)), numbers).tolist():
                 yield Candidate(kinds[kind], interval + 1, event)
 
 
-def equations_of(source: Source, kinds: FloatArray, interval: int) -> Equations:
+def equations_of(source: ObservedSource, kinds: FloatArray, interval: int) -> Equations:
     """All sums about one interval, at every point."""
-    looks, link = source.looks, source.setting.link
+    sums, link = source.sums, source.setting.link
     with np.errstate(over="ignore"):
-        v = risk_of(looks.alpha[:, interval, None] + looks.beta @ kinds.T)
+        v = risk_of(sums.alpha[:, interval, None] + sums.beta @ kinds.T)
         at_risk, event = link.at_risk(v), link.event(v)
-        expected = looks.expected[:, None]
+        expected = sums.expected[:, None]
         information = link.information(v)
     weights = [
         (slope, np.where(expected, information, curvature))
@@ -83,16 +144,16 @@ def equations_of(source: Source, kinds: FloatArray, interval: int) -> Equations:
             (event.slope, event.curvature),
         )
     ]
-    without, having = (_stacked(looks, kinds, *weight) for weight in weights)
-    parts = looks.slope[:, interval], looks.curvature[:, interval], looks.cross[:, interval]
+    without, having = (_stacked(sums, kinds, *weight) for weight in weights)
+    parts = sums.slope[:, interval], sums.curvature[:, interval], sums.cross[:, interval]
     return Equations(without, having, np.concatenate([part.ravel() for part in parts]))
 
 
 def _stacked(
-    looks: Looks, kinds: FloatArray, slope: FloatArray, sent: FloatArray
+    sums: ObservedSums, kinds: FloatArray, slope: FloatArray, sent: FloatArray
 ) -> FloatArray:
-    cross = sent[looks.crossed][:, None, :] * kinds.T
-    return np.concatenate([slope, sent[looks.curved], cross.reshape(-1, len(kinds))])
+    cross = sent[sums.crossed][:, None, :] * kinds.T
+    return np.concatenate([slope, sent[sums.curved], cross.reshape(-1, len(kinds))])
 
 
 def _leaving(
@@ -117,10 +178,10 @@ def _with_and_without(
 ) -> list[tuple[IntArray, bool | None]] | None:
     kinds, others = staying.size, leaving - events
     each = np.kron(np.eye(2), np.ones(kinds))  # how many of each there are is counted
-    found = whole_numbers(
+    numbers = whole_numbers(
         np.vstack([np.hstack([equations.without, equations.having]), each]),
         np.append(equations.less(staying), [others, events]),
         np.append(equations.unsure(float(staying.sum()) + leaving), [1e-6, 1e-6]),
         np.repeat([others / kinds, events / kinds], kinds),
     )
-    return None if found is None else [(found[:kinds], False), (found[kinds:], True)]
+    return None if numbers is None else [(numbers[:kinds], False), (numbers[kinds:], True)]

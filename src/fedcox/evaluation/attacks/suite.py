@@ -6,124 +6,129 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedcox.evaluation.attacks.candidate import Candidate
+from fedcox.evaluation.attacks.attack_setting import Attack, Attacker, AttackSetting, Candidate
 from fedcox.evaluation.attacks.differences import (
+    probe_outermost,
     subtract_centers,
     subtract_results,
     subtract_studies,
 )
-from fedcox.evaluation.attacks.gradient_inversion import SMALL_CENTER, invert_small_center
-from fedcox.evaluation.attacks.half_space import probe_outermost
-from fedcox.evaluation.attacks.one_hot_alpha import probe_risk_sets
-from fedcox.evaluation.attacks.rare_columns import read_rare_columns
+from fedcox.evaluation.attacks.gradient_inversion import (
+    SMALL_CENTER,
+    invert_small_center,
+    peel_tail,
+)
 from fedcox.evaluation.attacks.read_out import read_the_fit, within_reach
-from fedcox.evaluation.attacks.scene import Attack, Attacker, Scene
-from fedcox.evaluation.attacks.single_patient_batch import (
+from fedcox.evaluation.attacks.single_patient import (
     ask_for_single_patients,
     read_batches,
+    read_rare_columns,
 )
-from fedcox.evaluation.attacks.tail_peeling import peel_tail
-from fedcox.evaluation.attacks.telescoping import ask_for_block, telescope_blocks
+from fedcox.evaluation.attacks.telescoping import (
+    ask_for_block,
+    probe_risk_sets,
+    telescope_blocks,
+)
 
 _BATCHES = 50  # of one patient, asked for
 _MOST_DIRECTIONS = 10
 _FEWEST_APART = 4  # centers, so that secure sums of all but one are answered
 
 
-def _grouped(scene: Scene) -> bool:
-    return scene.setting.link.grouped
+def _grouped(target: AttackSetting) -> bool:
+    return target.setting.link.grouped
 
 
-def _blocks_of_the_fit(scene: Scene) -> Iterator[Candidate]:
-    for source in scene.sources.values():
+def _blocks_of_the_fit(target: AttackSetting) -> Iterator[Candidate]:
+    for source in target.sources.values():
         yield from telescope_blocks(source)
 
 
-def _block_without_effects(scene: Scene) -> Iterator[Candidate]:
-    for source in ask_for_block(scene.begin(), scene.setting, scene.tables).values():
+def _block_without_effects(target: AttackSetting) -> Iterator[Candidate]:
+    for source in ask_for_block(target.begin(), target.setting, target.tables).values():
         yield from telescope_blocks(source)
 
 
-def _tail(scene: Scene) -> Iterator[Candidate]:
-    for source in scene.sources.values():
-        yield from peel_tail(source, scene.rng())
+def _tail(target: AttackSetting) -> Iterator[Candidate]:
+    for source in target.sources.values():
+        yield from peel_tail(source, target.rng())
 
 
-def _small_centers(scene: Scene) -> Iterator[Candidate]:
-    for source in scene.sources.values():
-        yield from invert_small_center(source, scene.rng())
+def _small_centers(target: AttackSetting) -> Iterator[Candidate]:
+    for source in target.sources.values():
+        yield from invert_small_center(source, target.rng())
 
 
-def _in_sums(scene: Scene) -> int:
-    return scene.patients if _grouped(scene) and scene.sources else 0
+def _in_sums(target: AttackSetting) -> int:
+    return target.patients if _grouped(target) and target.sources else 0
 
 
-def _in_blocks(scene: Scene) -> int:
-    sent = any(source.looks.crossed.size for source in scene.sources.values())
-    return scene.patients if _grouped(scene) and sent else 0
+def _in_blocks(target: AttackSetting) -> int:
+    sent = any(source.sums.crossed.size for source in target.sources.values())
+    return target.patients if _grouped(target) and sent else 0
 
 
-def _in_batches(scene: Scene) -> int:
-    return scene.patients if any(each.query.batched for each in scene.exchanges) else 0
+def _in_batches(target: AttackSetting) -> int:
+    return target.patients if any(each.query.batched for each in target.exchanges) else 0
 
 
-def _in_small_centers(scene: Scene) -> int:
-    if not _grouped(scene):
+def _in_small_centers(target: AttackSetting) -> int:
+    if not _grouped(target):
         return 0
-    sizes = [scene.sizes[name] for name in scene.sources]
+    sizes = [target.sizes[name] for name in target.sources]
     return sum(size for size in sizes if size <= SMALL_CENTER)
 
 
-def _in_groups(scene: Scene) -> int:
-    return scene.patients if _grouped(scene) else 0
+def _in_groups(target: AttackSetting) -> int:
+    return target.patients if _grouped(target) else 0
 
 
-def _batches_of_the_fit(scene: Scene) -> Iterator[Candidate]:
-    yield from read_batches(scene.exchanges, scene.sizes)
+def _batches_of_the_fit(target: AttackSetting) -> Iterator[Candidate]:
+    yield from read_batches(target.exchanges, target.sizes)
 
 
-def _rare_columns(scene: Scene) -> Iterator[Candidate]:
-    yield from read_rare_columns(scene.exchanges, scene.setting)
+def _rare_columns(target: AttackSetting) -> Iterator[Candidate]:
+    yield from read_rare_columns(target.exchanges, target.setting)
 
 
-def _batches_of_one(scene: Scene) -> Iterator[Candidate]:
-    alpha = np.full(scene.setting.baseline_size, -2.0)
+def _batches_of_one(target: AttackSetting) -> Iterator[Candidate]:
+    alpha = np.full(target.setting.baseline_size, -2.0)
     yield from ask_for_single_patients(
-        scene.begin(), scene.setting, scene.sizes, alpha, _BATCHES
+        target.begin(), target.setting, target.sizes, alpha, _BATCHES
     )
 
 
-def _one_hot(scene: Scene) -> Iterator[Candidate]:
-    for claims in probe_risk_sets(scene.begin(), scene.setting, scene.tables).values():
+def _one_hot(target: AttackSetting) -> Iterator[Candidate]:
+    for claims in probe_risk_sets(target.begin(), target.setting, target.tables).values():
         yield from claims
 
 
-def _half_space(scene: Scene) -> Iterator[Candidate]:
-    directions = _MOST_DIRECTIONS if len(scene.tables) <= 5 else 2
+def _half_space(target: AttackSetting) -> Iterator[Candidate]:
+    directions = _MOST_DIRECTIONS if len(target.tables) <= 5 else 2
     yield from probe_outermost(
-        scene.begin(), scene.setting, list(scene.tables), directions, scene.deadline()
+        target.begin(), target.setting, list(target.tables), directions, target.deadline()
     )
 
 
-def _in_batches_of_one(scene: Scene) -> int:
-    return min(_BATCHES, scene.patients)
+def _in_batches_of_one(target: AttackSetting) -> int:
+    return min(_BATCHES, target.patients)
 
 
-def _in_products(scene: Scene) -> int:
-    return 0 if scene.noised else scene.patients
+def _in_products(target: AttackSetting) -> int:
+    return 0 if target.noised else target.patients
 
 
-def _by_piece(scene: Scene) -> int:
-    return scene.patients if scene.setting.basis is None else 0
+def _by_piece(target: AttackSetting) -> int:
+    return target.patients if target.setting.basis is None else 0
 
 
-def _few(scene: Scene) -> int:
-    return len(scene.left_out())
+def _few(target: AttackSetting) -> int:
+    return len(target.left_out())
 
 
-def _apart(scene: Scene) -> int:
-    enough = not scene.masked or len(scene.centers) >= _FEWEST_APART
-    return within_reach(scene) if enough else 0
+def _apart(target: AttackSetting) -> int:
+    enough = not target.masked or len(target.centers) >= _FEWEST_APART
+    return within_reach(target) if enough else 0
 
 
 ATTACKS: tuple[Attack, ...] = (

@@ -12,15 +12,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.evaluation.attacks.candidate import Candidate
-from fedcox.evaluation.attacks.looks import LifeTable, Source, sources
-from fedcox.evaluation.attacks.observer import Exchange, Observer
+from fedcox.evaluation.attacks.attack_setting import Candidate
+from fedcox.evaluation.attacks.observed_sums import (
+    LifeTable,
+    ObservedAnswers,
+    ObservedSource,
+    Observer,
+    sources,
+)
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.risk_set_moments import RiskSetMoments
+
+_COLD = -1.5
+#: Two heights tell events from the others where their slopes differ by more than a constant.
+_HOT = (0.0, 1.4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,49 +48,51 @@ def single_patients(sums: GroupSums, table: LifeTable) -> list[Candidate]:
 
     Where censored patients count one half, a step of one half is one of them.
     """
-    found = []
+    claims = []
     left = sums.at_risk - np.vstack([sums.at_risk[1:], np.zeros_like(sums.at_risk[:1])])
     for interval, (leaving, events) in enumerate(
         zip(table.leaving.tolist(), table.events.tolist(), strict=True)
     ):
         at = interval + 1
         if np.isclose(leaving, 1.0):
-            found.append(Candidate(left[interval], at, events == 1))
+            claims.append(Candidate(left[interval], at, events == 1))
         elif np.isclose(leaving, 0.5):
-            found.append(Candidate(left[interval] / leaving))
+            claims.append(Candidate(left[interval] / leaving))
         elif sums.events is not None:
             if events == 1:
-                found.append(Candidate(sums.events[interval], at, event=True))
+                claims.append(Candidate(sums.events[interval], at, event=True))
             if np.isclose(leaving - events, 1.0):
-                found.append(Candidate(left[interval] - sums.events[interval], at, event=False))
-    return [claim for claim in found if np.isfinite(claim.covariates).all()]
+                claims.append(
+                    Candidate(left[interval] - sums.events[interval], at, event=False)
+                )
+    return [claim for claim in claims if np.isfinite(claim.covariates).all()]
 
 
-def telescope_blocks(source: Source) -> list[Candidate]:
+def telescope_blocks(source: ObservedSource) -> list[Candidate]:
     """Single patients in the time × covariate blocks that were asked for at β = 0."""
-    looks, link = source.looks, source.setting.link
+    sums, link = source.sums, source.setting.link
     best: list[Candidate] = []
-    for point, cross in zip(looks.crossed.tolist(), looks.cross, strict=True):
-        if looks.beta[point].any():
+    for point, cross in zip(sums.crossed.tolist(), sums.cross, strict=True):
+        if sums.beta[point].any():
             continue
-        v = np.exp(looks.alpha[point])
-        if link.canonical or looks.expected[point]:
+        v = np.exp(sums.alpha[point])
+        if link.canonical or sums.expected[point]:
             at_risk = cross / link.information(v)[:, None]
         else:
             at_risk = _from_the_tail(cross, v, link, source.table)
-        found = single_patients(GroupSums(at_risk), source.table)
-        best = max(best, found, key=len)
+        claims = single_patients(GroupSums(at_risk), source.table)
+        best = max(best, claims, key=len)
     return best
 
 
 def ask_for_block(
     observer: Observer, setting: Setting, tables: Mapping[str, LifeTable]
-) -> dict[str, Source]:
+) -> dict[str, ObservedSource]:
     """Ask for the expected information at β = 0: one round, and all weights are known."""
     alpha = np.full(setting.intervals, -2.0)
     beta = np.zeros(setting.columns)
     query = DerivativesAt(setting, alpha, beta, Detail.INFORMATION)
-    return sources([Exchange(query, observer.replies(query))], setting, tables)
+    return sources([ObservedAnswers(query, observer.replies(query))], setting, tables)
 
 
 def _from_the_tail(
@@ -114,14 +125,14 @@ def telescope_risk_sets(
 ) -> list[Candidate]:
     """Single patients in WebDISCO's sums at β = 0, and pairs with those at another `beta`."""
     sums = GroupSums(first.first)
-    found = single_patients(sums, table)
+    claims = single_patients(sums, table)
     if second is None or beta is None:
-        return found
+        return claims
     for interval in np.flatnonzero(np.isclose(table.leaving, 2.0)).tolist():
         both = _step(first.first, interval)
         pair = _pair(both, _step(second.total, interval), _step(second.first, interval), beta)
-        found += [Candidate(x, interval + 1) for x in pair]
-    return found
+        claims += [Candidate(x, interval + 1) for x in pair]
+    return claims
 
 
 def _step(sums: FloatArray, interval: int) -> FloatArray:
@@ -140,3 +151,50 @@ def _pair(
     high, low = float(total) / 2.0 + np.sqrt(root), float(total) / 2.0 - np.sqrt(root)
     one = (weighted - low * both) / (high - low)
     return [one, both - one]
+
+
+def probe_risk_sets(
+    observer: Observer, setting: Setting, tables: Mapping[str, LifeTable]
+) -> dict[str, list[Candidate]]:
+    """Single patients in the sums of every risk set: T + 1 rounds, or 2T + 1 for cloglog.
+
+    A cheating coordinator reads every risk set's sum off the slopes in β: at β = 0 that slope
+    is a weighted sum of the risk sets' sums, with weights that α chooses. Moving one entry of α
+    at a time shows one risk set after the other, although no block indexed by time and
+    covariate is ever sent.
+    """
+    link = setting.link
+    heights = _HOT[:1] if link.canonical else _HOT
+    cold = np.full(setting.intervals, _COLD)
+    base = _slopes(observer, setting, cold)
+    moved: dict[str, list[list[FloatArray]]] = {name: [] for name in base}
+    for height in heights:
+        rows: dict[str, list[FloatArray]] = {name: [] for name in base}
+        for interval in range(setting.intervals):
+            hot = cold.copy()
+            hot[interval] = height
+            for name, slopes in _slopes(observer, setting, hot).items():
+                rows[name].append(slopes - base[name])
+        for name, differences in rows.items():
+            moved[name].append(differences)
+    return {
+        name: single_patients(_group_sums(np.array(differences), link, heights), tables[name])
+        for name, differences in moved.items()
+    }
+
+
+def _slopes(observer: Observer, setting: Setting, alpha: FloatArray) -> dict[str, FloatArray]:
+    query = DerivativesAt(setting, alpha, np.zeros(setting.columns), Detail.GRADIENT)
+    return {name: sums.beta for name, sums in observer.replies(query).items()}
+
+
+def _group_sums(moved: FloatArray, link: AbstractLink, heights: tuple[float, ...]) -> GroupSums:
+    """Solve for the sums; `moved` is (heights, intervals, columns)."""
+    cold, hot = np.exp([_COLD]), np.exp(np.array(heights))
+    without = link.at_risk(hot).slope - link.at_risk(cold).slope
+    having = link.event(hot).slope - link.event(cold).slope
+    if link.canonical:
+        return GroupSums(moved[0] / without[0])
+    both = np.linalg.solve(np.column_stack([without, having]), moved.reshape(len(heights), -1))
+    others, events = both.reshape(2, *moved.shape[1:])
+    return GroupSums(others + events, events)

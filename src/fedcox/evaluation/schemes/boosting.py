@@ -123,8 +123,8 @@ class _Fold:
     def grow(self, round_: int) -> float:
         """Add a tree; the loss per event of the patients left out."""
         self.booster.update(self.training, round_)
-        told = self.booster.eval_set([(self.left_out, "left out")], round_)
-        return float(told.rpartition(":")[2])
+        line = self.booster.eval_set([(self.left_out, "left out")], round_)
+        return float(line.rpartition(":")[2])
 
 
 def _matrix(patients: Cohort) -> xgboost.DMatrix:

@@ -7,13 +7,18 @@ one covariate is the network's risk.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fedcox.federation.packing import pack_derivatives, unpack_derivatives
+from fedcox.federation.queries.derivatives import derivative_shapes
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
+from fedcox.federation.sums import Shapes
+from fedcox.models.network import network_alone
+from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail, zero_derivatives
 
@@ -24,6 +29,16 @@ class BaselineSlopesAt(AbstractSumQuery[Derivatives]):
 
     Sums over all patients, each with one risk: the mean of the patient's slide scores.
     """
+
+    words: ClassVar = {
+        "baseline gradient": "the slope of the log-likelihood in the baseline and in one "
+        "factor of the network's risks",
+        "baseline diagonal": "slope and curvature in the baseline, the network's risks as "
+        "they are",
+        "baseline hessian": "slope and curvature in the baseline and one factor of the "
+        "network's risks",
+        "baseline information": "the expected curvature in the same",
+    }
 
     agreed: Setting
     alpha: FloatArray
@@ -46,6 +61,15 @@ class BaselineSlopesAt(AbstractSumQuery[Derivatives]):
     #: Losses are compared with each other, to their last digits.
     fine = 1
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """The point is one of a network's setting, with one factor of all risks."""
+        yield from network_alone(self.agreed.predictor)
+        yield from self.agreed.point_faults(self.alpha, self.beta)
+        yield from shaped("slope", self.slope, (1,), "one for all risks")
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return derivative_shapes(self.alpha.size, 1, self.detail)
+
     def answer(self, cohort: Cohort) -> Derivatives:
         if not cohort.patients:
             return zero_derivatives(self.alpha.size, 1, self.detail)
@@ -53,12 +77,3 @@ class BaselineSlopesAt(AbstractSumQuery[Derivatives]):
         link = self.agreed.link
         with np.errstate(over="ignore"):  # a step too far is taken back by the solver
             return scored.derivatives(link, self.alpha, self.slope, self.detail)
-
-    def numbers_in(self, answer: Derivatives) -> int:
-        return answer.numbers
-
-    def pack(self, answer: Derivatives) -> FloatArray:
-        return pack_derivatives(answer)
-
-    def unpack(self, vector: FloatArray) -> Derivatives:
-        return unpack_derivatives(vector, self.alpha.size, 1, self.detail)

@@ -1,25 +1,24 @@
 """The noised sums that private fits are made from: in none of them a patient can be seen.
 
 Each patient adds a row of numbers that is no longer than the release's sensitivity; the rows
-are those of `survival/bounded_shares.py`, or a network's gradients, cut at that length whatever
-the question says.
+are those of `survival/bounded_shares.py`, cut at that length whatever the question says.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
-from fedcox.errors import CohortError, InputError
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
-from fedcox.models.architecture import Inputs
-from fedcox.models.network import network_of, of_network
-from fedcox.privacy.release import GaussianRelease
+from fedcox.federation.sums import Shapes, triangle
+from fedcox.models.predictor import linear_alone
+from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.bounded_shares import (
     ScoreMetric,
     event_rows,
@@ -27,22 +26,23 @@ from fedcox.survival.bounded_shares import (
     moment_rows,
     product_rows,
     score_rows,
+    shortened,
 )
-from fedcox.survival.clipping import shortened
+from fedcox.survival.bounds import positive, shaped
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.threads import in_order, parts
-from fedcox.survival.time_grid import Pieces, TimeAtRisk
+from fedcox.survival.time_at_risk import TimeAtRisk
+from fedcox.survival.time_grid import Pieces
 
 _BLOCK = 2**16  # numbers of rows that are held at a time
 _RELEASE = 6  # numbers that describe a release
-#: Rows of a table whose gradients are computed together, where a gradient has few numbers.
-_TABLE_ROWS, _FEW_NUMBERS = 32, 2**17
-_SLIDE_BLOCK = 2**22  # numbers of gradients over slides that are held at a time
 
 
 class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
     """A vector to which each patient adds a bounded row."""
+
+    by_default = True
 
     release: GaussianRelease
 
@@ -50,6 +50,17 @@ class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
     @abstractmethod
     def size(self) -> int:
         """How many numbers the sum has."""
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return {"": (self.size,)}
+
+    # A vector already: whoever follows a round of a private fit need not read how others are.
+
+    def pack(self, answer: FloatArray) -> FloatArray:
+        return answer
+
+    def unpack(self, vector: FloatArray) -> FloatArray:
+        return vector
 
     @abstractmethod
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
@@ -84,12 +95,6 @@ class AbstractBoundedSum(AbstractPrivateQuery[FloatArray]):
             sums += np.rint(rows, out=rows).sum(axis=0)
         return sums * resolution
 
-    def pack(self, answer: FloatArray) -> FloatArray:
-        return answer
-
-    def unpack(self, vector: FloatArray) -> FloatArray:
-        return vector
-
 
 @dataclass(frozen=True, eq=False)
 class NoisedLifeTable(AbstractBoundedSum):
@@ -98,12 +103,13 @@ class NoisedLifeTable(AbstractBoundedSum):
     Two rows, one after the other, as in `TimeAtRisk.leavers`: who comes to no cell first.
     """
 
+    words: ClassVar = {
+        "noised life table": "how many patients leave in each cell of time, with and "
+        "without the event, with noise"
+    }
+
     cells: Pieces
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised life table"
 
     @property
     def numbers(self) -> int:
@@ -133,13 +139,13 @@ class NoisedLifeTable(AbstractBoundedSum):
 class NoisedMoments(AbstractBoundedSum):
     """Sums of the covariates on a public scale, and of the squares of the numbers."""
 
+    words: ClassVar = {
+        "noised covariate moments": "sums of the covariates and of their squares, with noise"
+    }
+
     scaling: Scaling
     are_numbers: BoolArray
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised covariate moments"
 
     @property
     def numbers(self) -> int:
@@ -149,6 +155,11 @@ class NoisedMoments(AbstractBoundedSum):
     def size(self) -> int:
         return int(self.are_numbers.size + np.count_nonzero(self.are_numbers))
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Every column kept is a number or a level."""
+        kept = self.scaling.keep.shape
+        yield from shaped("are_numbers", self.are_numbers, kept, "one for each column kept")
+
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         return moment_rows(_scaled(self.scaling, cohort, patients), self.are_numbers)
 
@@ -157,13 +168,13 @@ class NoisedMoments(AbstractBoundedSum):
 class NoisedProducts(AbstractBoundedSum):
     """Squares and products of the covariates, as scaled."""
 
+    words: ClassVar = {
+        "noised covariate products": "squares and products of the covariates, with noise"
+    }
+
     scaling: Scaling
     cap: float
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised covariate products"
 
     @property
     def numbers(self) -> int:
@@ -171,7 +182,10 @@ class NoisedProducts(AbstractBoundedSum):
 
     @property
     def size(self) -> int:
-        return _triangle(int(self.scaling.keep.size) + 1)
+        return triangle(int(self.scaling.keep.size) + 1)
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from positive("cap", self.cap)
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         return product_rows(_scaled(self.scaling, cohort, patients), self.cap)
@@ -181,13 +195,13 @@ class NoisedProducts(AbstractBoundedSum):
 class NoisedEventMoments(AbstractBoundedSum):
     """The covariates of those who have the event, by the piece in which they have it."""
 
+    words: ClassVar = {
+        "noised event moments": "sums of the covariates of those with the event, with noise"
+    }
+
     agreed: Setting
     cap: float
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised event moments"
 
     @property
     def setting(self) -> Setting:
@@ -200,6 +214,10 @@ class NoisedEventMoments(AbstractBoundedSum):
     @property
     def size(self) -> int:
         return self.agreed.intervals * self.agreed.columns
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from linear_alone(self.agreed.predictor)
+        yield from positive("cap", self.cap)
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         scaled = _scaled(self.agreed.scaling, cohort, patients)
@@ -231,6 +249,14 @@ class AbstractSumAt(AbstractBoundedSum):
     def numbers(self) -> int:
         return self.alpha.size + self.beta.size + self.metric.numbers + 2 + _RELEASE
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """The point and the metric are of one setting; the reach bounds."""
+        yield from linear_alone(self.agreed.predictor)
+        yield from self.agreed.point_faults(self.alpha, self.beta)
+        shape = self.alpha.shape + self.beta.shape
+        yield from shaped("means", self.metric.means, shape, "one row for each piece")
+        yield from positive("reach", self.reach)
+
     def _placed(self, cohort: Cohort, patients: IntArray) -> tuple[FloatArray, TimeAtRisk]:
         scaled = _scaled(self.agreed.scaling, cohort, patients)
         return scaled, self.agreed.placed(cohort).rows(patients)
@@ -240,16 +266,17 @@ class AbstractSumAt(AbstractBoundedSum):
 class NoisedScoreAt(AbstractSumAt):
     """The slope of the log-likelihood, and what its rules leave out."""
 
+    words: ClassVar = {
+        "noised score": "the slope of the log-likelihood, each patient's share bounded, "
+        "with noise"
+    }
+
     agreed: Setting
     alpha: FloatArray
     beta: FloatArray
     metric: ScoreMetric
     reach: float
     release: GaussianRelease
-
-    @property
-    def name(self) -> str:
-        return "noised score"
 
     @property
     def size(self) -> int:
@@ -264,6 +291,11 @@ class NoisedScoreAt(AbstractSumAt):
 class NoisedInformationAt(AbstractSumAt):
     """The information on the coefficients, and on them and the baseline together."""
 
+    words: ClassVar = {
+        "noised information": "the curvature of the log-likelihood, each patient's share "
+        "bounded, with noise"
+    }
+
     agreed: Setting
     alpha: FloatArray
     beta: FloatArray
@@ -273,110 +305,17 @@ class NoisedInformationAt(AbstractSumAt):
     release: GaussianRelease
 
     @property
-    def name(self) -> str:
-        return "noised information"
-
-    @property
     def size(self) -> int:
         columns = self.agreed.columns
-        return _triangle(columns) + self.agreed.intervals * columns
+        return triangle(columns) + self.agreed.intervals * columns
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from super().faults(columns)
+        yield from positive("cap", self.cap)
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         placed = self._placed(cohort, patients)
         return information_rows(*placed, self.point, self.metric, self.reach, self.cap)
-
-
-@dataclass(frozen=True, eq=False)
-class ClippedNetworkGradientAt(AbstractBoundedSum):
-    """The exact gradient of a network, β and then α, each patient's clipped.
-
-    All slides of a patient, β and α together, make one row.
-    """
-
-    agreed: Setting
-    alpha: FloatArray
-    beta: FloatArray
-    release: GaussianRelease
-
-    def __post_init__(self) -> None:
-        if not self.bound > 0:
-            raise InputError(
-                "A gradient of so many numbers is lost in the rounding of so much noise.",
-                [
-                    f"There are {self.size:,} numbers, and noise of "
-                    f"{self.release.noise_multiplier:g} times a patient's share. Take a "
-                    "smaller network, fewer steps, or a larger epsilon."
-                ],
-            )
-
-    @property
-    def name(self) -> str:
-        sampled = " of a sample" if self.release.sampling_rate < 1 else ""
-        return f"clipped network gradient{sampled}"
-
-    @property
-    def setting(self) -> Setting:
-        return self.agreed
-
-    @property
-    def numbers(self) -> int:
-        return self.size + 5
-
-    @property
-    def size(self) -> int:
-        return int(self.beta.size + self.alpha.size)
-
-    @property
-    def bound(self) -> float:
-        """The most that a row may be long before it is rounded.
-
-        Rounding may add half a unit of the grid in every direction, of which there are many.
-        """
-        return self.release.sensitivity - 0.5 * math.sqrt(self.size) * self.release.resolution
-
-    @property
-    def together(self) -> int:
-        """Of how many patients gradients are held at a time."""
-        if self._reads_rows:
-            return _TABLE_ROWS if self.size <= _FEW_NUMBERS else 1
-        return max(1, _SLIDE_BLOCK // self.size)
-
-    @property
-    def _reads_rows(self) -> bool:
-        """Whether the network reads a table alone; slides go through it one by one."""
-        return self._inputs == "table"
-
-    @property
-    def _inputs(self) -> Inputs:
-        return network_of(self.agreed.predictor).architecture.inputs
-
-    def summed(self, cohort: Cohort, patients: IntArray) -> FloatArray:
-        if not patients.size:
-            return np.zeros(self.size)
-        self._check_columns(cohort)
-        # In one part: torch has threads of its own.
-        together = self.together
-        return self._total(cohort, patients, slice(None), bound=self.bound, together=together)
-
-    def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
-        """Gradients, each to the last bit the same whoever else is drawn."""
-        prepared = of_network(self.agreed.prepared(cohort))
-        # How a matrix product rounds depends on how many rows it has: they are always as many.
-        filled = np.resize(patients, self.together) if self._reads_rows else patients
-        blocks = list(prepared.patient_gradients(self.alpha, self.beta, filled))
-        return np.concatenate(blocks)[: patients.size]
-
-    def _check_columns(self, cohort: Cohort) -> None:
-        """Of a scale from public ranges no column is left out, as a constant one would be."""
-        scaled = self.agreed.columns
-        if (
-            network_of(self.agreed.predictor).architecture.inputs != "bags"
-            and scaled != cohort.columns
-        ):
-            raise CohortError(
-                f"There are ranges of {scaled} columns, and patients have {cohort.columns}.",
-                ["Give the public range of every column, low and high."],
-            )
 
 
 def _scaled(scaling: Scaling, cohort: Cohort, patients: IntArray) -> FloatArray:
@@ -384,8 +323,3 @@ def _scaled(scaling: Scaling, cohort: Cohort, patients: IntArray) -> FloatArray:
     scaled = np.empty((patients.size, scaling.keep.size))
     scaling.apply(cohort.covariates[patients], out=scaled, complete=cohort.complete)
     return scaled
-
-
-def _triangle(size: int) -> int:
-    """Entries of a symmetric matrix on and above the diagonal."""
-    return size * (size + 1) // 2

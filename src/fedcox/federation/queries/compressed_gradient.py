@@ -7,8 +7,10 @@ policy holds as for the gradient itself.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,10 +22,13 @@ from fedcox.federation.compression import (
     RandomPlaces,
 )
 from fedcox.federation.queries.derivatives import DerivativesAt
-from fedcox.federation.query import AbstractAdditiveQuery, AbstractQuery
+from fedcox.federation.query import AbstractAdditiveQuery, AbstractQuery, Shared
 from fedcox.federation.setting import Setting
+from fedcox.federation.sums import Shapes
+from fedcox.models.predictor import linear_alone
+from fedcox.survival.bounds import MOST_ROUNDS, between
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
-from fedcox.survival.derivatives import Derivatives
+from fedcox.survival.derivatives import Derivatives, Detail
 
 #: A compressed question brings its step, the compression, its share and its seed along.
 _NUMBERS_MORE = 4
@@ -51,6 +56,13 @@ class AbstractCompressedGradient(AbstractQuery[CompressedGradient]):
     With `feedback` a reply is no longer a function of the patients alone: a center adds what
     it has not sent in earlier steps.
     """
+
+    words: ClassVar = {
+        "compressed gradient": "the slope in fewer bytes, which saves bytes and hides nothing"
+    }
+    parts = DerivativesAt.parts
+    by_default = True
+    sent_type = bytes
 
     asked: DerivativesAt
     step: int
@@ -81,6 +93,33 @@ class AbstractCompressedGradient(AbstractQuery[CompressedGradient]):
     def size(self) -> int:
         """How many entries the gradient has."""
         return self.asked.alpha.size + self.asked.beta.size
+
+    @property
+    def continues(self) -> Shared | None:
+        return self.feedback if self.step > 1 else None
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Steps are counted from one, and there is something to compress."""
+        yield from linear_alone(self.asked.agreed.predictor)
+        yield from between("step", self.step, 1, MOST_ROUNDS)
+        if self.asked.detail is not Detail.GRADIENT:
+            yield "only a gradient can be compressed"
+        if not self.size:
+            yield "there are no parameters"
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return {"gradient": (self.size,)}
+
+    def answer_faults(self, answer: CompressedGradient) -> Iterator[str]:
+        if not (np.isfinite(answer.loss) and np.isfinite(answer.gradient).all()):
+            yield "must be finite"
+
+    def sent(self, answer: CompressedGradient) -> bytes:
+        return answer.payload
+
+    def received(self, sent: bytes) -> CompressedGradient:
+        with np.errstate(all="ignore"):  # what is not finite is refused afterwards
+            return self.read(sent)
 
     def answer(self, cohort: Cohort) -> CompressedGradient:
         here = self.asked.answer(cohort)
@@ -159,8 +198,11 @@ class RandomEntriesAt(AbstractCompressedGradient, AbstractAdditiveQuery[Compress
 
     def read(self, payload: bytes) -> CompressedGradient:
         values = _SINGLE.decode(payload, 1 + self._drawn.size)
-        found = self.unpack(values)
-        return CompressedGradient(found.loss, found.gradient, payload)
+        answer = self.unpack(values)
+        return CompressedGradient(answer.loss, answer.gradient, payload)
+
+    def numbers_in(self, answer: CompressedGradient) -> int:
+        return 1 + self._drawn.size
 
     def bytes_in(self, answer: CompressedGradient) -> int:
         return len(answer.payload)

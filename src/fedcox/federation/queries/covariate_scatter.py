@@ -8,12 +8,15 @@ differences of raw second moments would lose them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fedcox.federation.packing import pack_symmetric, unpack_symmetric
 from fedcox.federation.query import AbstractSumQuery
+from fedcox.federation.sums import Shapes, Symmetric
+from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.threads import in_order, parts
 
@@ -26,11 +29,12 @@ _NEAR = 8.0
 class CovariateScatter(AbstractSumQuery[FloatArray]):
     """Σ (x − mean)(x − mean)ᵀ over patients, a missing value counting as the mean."""
 
-    mean: FloatArray
+    words: ClassVar = {
+        "covariate scatter": "how the columns vary around the joint means, and together"
+    }
+    by_default = True
 
-    @property
-    def name(self) -> str:
-        return "covariate scatter"
+    mean: FloatArray
 
     @property
     def numbers(self) -> int:
@@ -38,6 +42,18 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
 
     #: Columns come in any unit.
     fine = None
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Means are of all columns, not of those kept."""
+        if self.mean.ndim != 1:
+            yield "mean must be a list of numbers"
+        elif columns is not None:
+            yield from shaped(
+                "mean", self.mean, (columns,), "one for each column of the patients"
+            )
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return {"": Symmetric(self.mean.size)}
 
     def answer(self, cohort: Cohort) -> FloatArray:
         with np.errstate(over="ignore"):  # an infinite square is told by its column
@@ -53,12 +69,6 @@ class CovariateScatter(AbstractSumQuery[FloatArray]):
     def _near(self, variance: FloatArray) -> bool:
         """Whether no column is so far from zero that its square would lose digits."""
         return bool((self.mean**2 <= _NEAR**2 * variance).all())
-
-    def pack(self, answer: FloatArray) -> FloatArray:
-        return pack_symmetric(answer)
-
-    def unpack(self, vector: FloatArray) -> FloatArray:
-        return unpack_symmetric(vector)
 
 
 def _square(cohort: Cohort, mean: FloatArray | None) -> FloatArray:

@@ -6,11 +6,16 @@ research; between real hospitals a grid of intervals is the study to run.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from fedcox.federation.fields import Unbounded
 from fedcox.federation.query import AbstractQuery
+from fedcox.federation.sums import Shapes
+from fedcox.survival.bounds import positive
 from fedcox.survival.cohort import Cohort, FloatArray
 
 
@@ -18,15 +23,25 @@ from fedcox.survival.cohort import Cohort, FloatArray
 class EventTimes(AbstractQuery[FloatArray]):
     """Distinct event times up to `horizon`, increasing."""
 
-    horizon: float = np.inf
+    words: ClassVar = {"distinct event times": "the event times of single patients"}
+    patient_level = True
 
-    @property
-    def name(self) -> str:
-        return "distinct event times"
+    horizon: Unbounded = np.inf
 
     @property
     def numbers(self) -> int:
         return 1
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from positive("horizon", self.horizon)
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return {"": (None,)}
+
+    def answer_faults(self, answer: FloatArray) -> Iterator[str]:
+        within = (answer > 0) & (answer <= self.horizon)
+        if not within.all() or (np.diff(answer) <= 0).any():
+            yield "the times must increase, from above zero to the horizon"
 
     def answer(self, cohort: Cohort) -> FloatArray:
         times = np.unique(cohort.time[cohort.event])
@@ -35,6 +50,3 @@ class EventTimes(AbstractQuery[FloatArray]):
 
     def combine(self, left: FloatArray, right: FloatArray) -> FloatArray:
         return np.union1d(left, right)
-
-    def numbers_in(self, answer: FloatArray) -> int:
-        return int(answer.size)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from typing import ClassVar
 
 import numpy as np
 
 from fedcox.federation.query import AbstractSumQuery
+from fedcox.federation.sums import FieldSum, Shapes
+from fedcox.survival.bounds import MOST_PATIENTS, are_counts
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.threads import in_order, parts
 from fedcox.survival.time_grid import LOOK_UP, AnyGrid, CensoredInterval, Pieces
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class Counts(FieldSum):
     """Patients, and by interval: how many reach it, are at risk in it, or have the event there.
 
     `at_risk` is what a hazard divides by: patients who leave inside an interval count there as
@@ -30,15 +34,16 @@ class Counts:
     at_risk: FloatArray  # (intervals,)
     events: FloatArray  # (intervals,)
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.patients + other.patients,
-            self.passed + other.passed,
-            self.late_events + other.late_events,
-            self.reached + other.reached,
-            self.at_risk + other.at_risk,
-            self.events + other.events,
-        )
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Nobody is at risk or has an event who does not reach an interval, and so on."""
+        arrays = self.reached, self.at_risk, self.events
+        sane = 0 <= self.late_events <= self.passed <= self.patients <= MOST_PATIENTS
+        if not sane or len({array.shape for array in arrays}) > 1:
+            yield "patients, passed and late_events are no counts of the same patients"
+        elif not are_counts(self.reached, self.patients):
+            yield "reached are no counts among the patients"
+        elif not all(are_counts(array, self.reached) for array in arrays[1:]):
+            yield "at_risk and events are no counts among those who reach an interval"
 
     def cells(self, *, grouped: bool) -> FloatArray:
         """Rows of the stack in each interval; those of grouped time may count one half."""
@@ -64,20 +69,22 @@ class Counts:
 class IntervalCounts(AbstractSumQuery[Counts]):
     """The life table of a center on the study's grid."""
 
+    words: ClassVar = {"interval counts": "patients at risk and events in each interval"}
+    by_default = True
+
     grid: AnyGrid
     reading: CensoredInterval
-
-    @property
-    def name(self) -> str:
-        return "interval counts"
 
     @property
     def numbers(self) -> int:
         return self.grid.numbers + 1
 
+    def shapes(self, columns: int | None) -> Shapes:
+        return dict.fromkeys(("reached", "at_risk", "events"), self.grid.edges.shape)
+
     def answer(self, cohort: Cohort) -> Counts:
         cut = parts(cohort.patients, LOOK_UP, least=4 * self.grid.intervals)
-        return reduce(Counts.__add__, in_order(lambda part: self._of(cohort, part), cut))
+        return reduce(self.combine, in_order(lambda part: self._of(cohort, part), cut))
 
     def _of(self, cohort: Cohort, part: slice) -> Counts:
         """Of some neighbours."""
@@ -100,10 +107,3 @@ class IntervalCounts(AbstractSumQuery[Counts]):
             at_risk + events if self.grid.grouped else at_risk,
             events,
         )
-
-    def pack(self, answer: Counts) -> FloatArray:
-        single = [answer.patients, answer.passed, answer.late_events]
-        return np.concatenate([single, answer.reached, answer.at_risk, answer.events])
-
-    def unpack(self, vector: FloatArray) -> Counts:
-        return Counts(*(round(one) for one in vector[:3]), *np.split(vector[3:], 3))

@@ -6,7 +6,9 @@ learns which center reaches it, or how many do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedcox.federation.query import AbstractMaximumQuery
 from fedcox.survival.cohort import Cohort
@@ -17,11 +19,13 @@ from fedcox.survival.time_grid import AnyGrid
 class LastInterval(AbstractMaximumQuery):
     """On a public grid that is long enough; later times count as its last interval."""
 
-    grid: AnyGrid
+    words: ClassVar = {
+        "last interval": "how far follow-up reaches, as random marks under masks: only the "
+        "largest reach of all is seen"
+    }
+    by_default = True
 
-    @property
-    def name(self) -> str:
-        return "last interval"
+    grid: AnyGrid
 
     @property
     def numbers(self) -> int:
@@ -30,6 +34,10 @@ class LastInterval(AbstractMaximumQuery):
     @property
     def cells(self) -> int:
         return self.grid.intervals
+
+    def answer_faults(self, answer: int) -> Iterator[str]:
+        if not 0 <= answer <= self.cells:
+            yield "there is no such interval"
 
     def answer(self, cohort: Cohort) -> int:
         risk = self.grid.at_risk(cohort.time, cohort.event, "include")

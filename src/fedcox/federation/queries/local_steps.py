@@ -10,22 +10,34 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from fedcox.federation.batch import HeldOut
-from fedcox.federation.query import AbstractAdditiveQuery
+from fedcox.federation.query import AbstractAdditiveQuery, Agreed
 from fedcox.federation.setting import Setting
+from fedcox.federation.sums import FieldSum, Shapes
+from fedcox.survival.bounds import (
+    MOST_DRAWN,
+    MOST_ORDERED,
+    MOST_ROUNDS,
+    MOST_STEPS,
+    between,
+    not_negative,
+    patients_counted,
+    positive,
+    shaped,
+)
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import DESCENTS, DescentName
 from fedcox.survival.link import AbstractLink
-from fedcox.survival.single_cells import CellChoice
+from fedcox.survival.person_periods import CellChoice
 
 
 @dataclass(frozen=True, eq=False)
-class LocalEnds:
+class LocalEnds(FieldSum):
     """Where centers ended, each times its patients; the mean is taken by the coordinator.
 
     `loss` is summed over their patients, each as the first look at them gave it.
@@ -36,13 +48,8 @@ class LocalEnds:
     alpha: FloatArray  # (intervals,)
     beta: FloatArray  # (parameters of the predictor,)
 
-    def __add__(self, other: LocalEnds) -> LocalEnds:
-        return LocalEnds(
-            self.patients + other.patients,
-            self.loss + other.loss,
-            self.alpha + other.alpha,
-            self.beta + other.beta,
-        )
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from patients_counted(self.patients)
 
 
 class Look(Protocol):
@@ -97,6 +104,11 @@ class LocalLooks(AbstractLocalPlan):
     def numbers(self) -> int:
         return 4
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Steps that end some day."""
+        yield from between("steps", self.steps, 1, MOST_STEPS)
+        yield from between("cells", self.cells, 1, MOST_DRAWN)
+
     def looks(
         self, setting: Setting, cohort: Cohort, entropy: tuple[int, ...]
     ) -> Iterator[tuple[Look, int, bool]]:
@@ -142,6 +154,11 @@ class LocalEpochs(AbstractLocalPlan):
     def numbers(self) -> int:
         return 7
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Epochs that end some day."""
+        yield from between("epochs", self.epochs, 1, MOST_STEPS)
+        yield from between("batch_size", self.batch_size, 1, MOST_ORDERED)
+
     def looks(
         self, setting: Setting, cohort: Cohort, entropy: tuple[int, ...]
     ) -> Iterator[tuple[Look, int, bool]]:
@@ -157,7 +174,7 @@ class LocalEpochs(AbstractLocalPlan):
 
 
 @dataclass(frozen=True, eq=False)
-class LocalTraining:
+class LocalTraining(Agreed):
     """How centers train between two rounds; every center gets it once.
 
     `ridge` is the penalty per patient of the study, (parameters,); `scale` says how far a unit
@@ -180,6 +197,14 @@ class LocalTraining:
         arrays = sum(part.size for part in (self.ridge, self.scale) if part is not None)
         return setting + arrays + self.plan.numbers
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Penalties and steps by parameter."""
+        intervals, size = self.setting.baseline_size, self.setting.parameters
+        yield from shaped("ridge", self.ridge, (size,), self.setting.predictor.one_for_each)
+        yield from not_negative("ridge", self.ridge)
+        yield from shaped("scale", self.scale, (intervals + size,), "one for each parameter")
+        yield from not_negative("seed", self.seed)
+
 
 @dataclass(frozen=True, eq=False)
 class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
@@ -188,6 +213,11 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
     Not a sum over patients: the steps of a union are not those of its parts, so no engine may
     join centers to answer this.
     """
+
+    words: ClassVar = {
+        "local steps": "where a few steps on the center's own patients lead",
+        "network steps": "where training the network on the center's own patients leads",
+    }
 
     training: LocalTraining
     alpha: FloatArray
@@ -215,6 +245,15 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
     def batched(self) -> bool:
         return self.training.plan.left_out is not None
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """The point is one of the setting's that centers train on."""
+        yield from self.training.setting.point_faults(self.alpha, self.beta)
+        yield from positive("learning_rate", self.learning_rate)
+        yield from between("round", self.round, 0, MOST_ROUNDS)
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return {"alpha": self.alpha.shape, "beta": self.beta.shape}
+
     def answer(self, cohort: Cohort) -> LocalEnds:
         training, intervals = self.training, self.alpha.size
         patients = int(training.plan.trained(cohort).size)
@@ -237,10 +276,3 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
             descent.step(point, gradient, self.learning_rate)
         point *= patients
         return LocalEnds(patients, loss, point[:intervals], point[intervals:])
-
-    def pack(self, answer: LocalEnds) -> FloatArray:
-        return np.concatenate([[answer.patients], [answer.loss], answer.alpha, answer.beta])
-
-    def unpack(self, vector: FloatArray) -> LocalEnds:
-        ends = 2 + self.alpha.size
-        return LocalEnds(round(vector[0]), float(vector[1]), vector[2:ends], vector[ends:])

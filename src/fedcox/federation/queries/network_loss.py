@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
+from typing import ClassVar
 
 from fedcox.federation.batch import HeldOut
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
-from fedcox.models.network import of_network
+from fedcox.federation.sums import FieldSum
+from fedcox.models.network import network_alone, of_network
+from fedcox.survival.bounds import patients_counted
 from fedcox.survival.cohort import Cohort, FloatArray
 
 
 @dataclass(frozen=True)
-class HeldOutLoss:
+class HeldOutLoss(FieldSum):
     """Patients, and the loss summed over them."""
 
     patients: int
     loss: float
 
-    def __add__(self, other: HeldOutLoss) -> HeldOutLoss:
-        return HeldOutLoss(self.patients + other.patients, self.loss + other.loss)
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from patients_counted(self.patients)
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkLossAt(AbstractSumQuery[HeldOutLoss]):
     """The loss of training, event weight included, summed over the held-out patients."""
 
+    words: ClassVar = {
+        f"network loss of {HeldOut.name}": "how well the network does: one number over "
+        "patients it is not trained on"
+    }
+
     agreed: Setting
     alpha: FloatArray
     beta: FloatArray
     held_out: HeldOut
-
-    @property
-    def name(self) -> str:
-        return f"network loss of {self.held_out.name}"
 
     @property
     def numbers(self) -> int:
@@ -52,12 +55,16 @@ class NetworkLossAt(AbstractSumQuery[HeldOutLoss]):
     #: Losses are compared with each other, to their last digits.
     fine = None
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """A network, and a point of the setting's."""
+        yield from network_alone(self.agreed.predictor)
+        yield from self.agreed.point_faults(self.alpha, self.beta)
+
+    def answer_faults(self, answer: HeldOutLoss) -> Iterator[str]:
+        """No center has more held-out patients than there are."""
+        if answer.patients > self.held_out.size:
+            yield "there are fewer held-out patients"
+
     def answer(self, cohort: Cohort) -> HeldOutLoss:
         held_out = of_network(self.agreed.prepared(cohort)).draw(self.held_out.numbers())
         return HeldOutLoss(held_out.patients, held_out.loss(self.alpha, self.beta))
-
-    def pack(self, answer: HeldOutLoss) -> FloatArray:
-        return np.array([answer.patients, answer.loss], dtype=np.float64)
-
-    def unpack(self, vector: FloatArray) -> HeldOutLoss:
-        return HeldOutLoss(round(vector[0]), float(vector[1]))

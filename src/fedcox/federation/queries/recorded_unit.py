@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fedcox.federation.query import AbstractQuery, AbstractSumQuery
+from fedcox.federation.sums import FieldSum, Shapes
+from fedcox.survival.bounds import MOST_PATIENTS, are_counts
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
-from fedcox.survival.event_pieces import common_unit, recorded_unit
+from fedcox.survival.event_pieces import EXACT, common_unit, recorded_unit
 from fedcox.survival.time_grid import are_whole
 
 
@@ -32,22 +36,22 @@ class CommonUnit:
 class RecordedUnit(AbstractQuery[CommonUnit]):
     """Of one patient it is that patient's time, so it is asked only where nothing is hidden."""
 
-    @property
-    def name(self) -> str:
-        return "recorded unit"
+    words: ClassVar = {"recorded unit": "the largest unit of which all times are whole numbers"}
+    patient_level = True
 
     @property
     def numbers(self) -> int:
         return 0
+
+    def answer_faults(self, answer: CommonUnit) -> Iterator[str]:
+        if (answer.unit < 0 and answer.unit != EXACT) or answer.longest < 0:
+            yield "a unit or a time is not below zero"
 
     def answer(self, cohort: Cohort) -> CommonUnit:
         return CommonUnit(recorded_unit(cohort.time), float(cohort.time.max(initial=0.0)))
 
     def combine(self, left: CommonUnit, right: CommonUnit) -> CommonUnit:
         return left + right
-
-    def numbers_in(self, answer: CommonUnit) -> int:
-        return 2
 
 
 #: Units that times are usually recorded in: days, weeks, months or years in one another, and
@@ -84,7 +88,7 @@ _ENOUGH_EVENTS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class WholeTimes:
+class WholeTimes(FieldSum):
     """Events after time zero, and at how many of these times whole numbers of each unit end.
 
     Times of censoring do not count: many patients may be censored on one day, the last of a
@@ -95,10 +99,12 @@ class WholeTimes:
     whole: FloatArray  # (units,)
     even: FloatArray  # (units,) those of them at even multiples
 
-    def __add__(self, other: WholeTimes) -> WholeTimes:
-        return WholeTimes(
-            self.events + other.events, self.whole + other.whole, self.even + other.even
-        )
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """No more whole times than times."""
+        sane = 0 <= self.events <= MOST_PATIENTS and self.whole.shape == self.even.shape
+        whole = sane and are_counts(self.whole, self.events)
+        if not whole or not are_counts(self.even, self.whole):
+            yield "events, whole and even are no counts of the same times"
 
     @property
     def unit(self) -> float | None:
@@ -121,13 +127,17 @@ class WholeTimes:
 class FractionalTimes(AbstractSumQuery[WholeTimes]):
     """How many event times are whole numbers of days, weeks, tenths, …, as a sum."""
 
-    @property
-    def name(self) -> str:
-        return "fractional times"
+    words: ClassVar = {
+        "fractional times": "how many event times are whole numbers of days, weeks, tenths, …"
+    }
+    by_default = True
 
     @property
     def numbers(self) -> int:
         return 0
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return dict.fromkeys(("whole", "even"), (len(UNITS),))
 
     def answer(self, cohort: Cohort) -> WholeTimes:
         return self.of(cohort.time[cohort.event & (cohort.time > 0)])
@@ -151,9 +161,3 @@ class FractionalTimes(AbstractSumQuery[WholeTimes]):
     def _numbers(times: FloatArray) -> tuple[FloatArray, IntArray]:
         """Which whole numbers there are, and how often each."""
         return np.unique(times[are_whole(times)].round(), return_counts=True)
-
-    def pack(self, answer: WholeTimes) -> FloatArray:
-        return np.concatenate([[float(answer.events)], answer.whole, answer.even])
-
-    def unpack(self, vector: FloatArray) -> WholeTimes:
-        return WholeTimes(round(float(vector[0])), *np.split(vector[1:], 2))

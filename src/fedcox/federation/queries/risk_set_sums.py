@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from fedcox.federation.query import AbstractQuery
+from fedcox.federation.query import AbstractQuery, Agreed
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.risk_set_moments import (
@@ -25,7 +25,7 @@ from fedcox.survival.scaling import Scaling
 
 
 @dataclass(frozen=True, eq=False)
-class RiskSetSetting:
+class RiskSetSetting(Agreed):
     """The common scale, and every distinct event time of the study in increasing order.
 
     A center gets it once and orders its patients by it; later questions only refer to it.
@@ -55,14 +55,14 @@ class RiskSetSetting:
 class EventSumsAt(AbstractQuery[EventSums]):
     """How many events at each of the times, and the sum of their covariates less `mean`."""
 
-    experimental: ClassVar[bool] = True
+    words: ClassVar = {
+        "events at every event time": "events at every event time, and their covariates"
+    }
+    patient_level = True
+    experimental = True
 
     times: FloatArray
     mean: FloatArray
-
-    @property
-    def name(self) -> str:
-        return "events at every event time"
 
     @property
     def numbers(self) -> int:
@@ -74,15 +74,17 @@ class EventSumsAt(AbstractQuery[EventSums]):
     def combine(self, left: EventSums, right: EventSums) -> EventSums:
         return left + right
 
-    def numbers_in(self, answer: EventSums) -> int:
-        return answer.events.size + answer.covariates.size
-
 
 @dataclass(frozen=True, eq=False)
 class RiskSetSumsAt(AbstractQuery[RiskSetMoments]):
     """Σ w, Σ w·x and for curvature Σ w·x·xᵀ, w = exp(β·x), over each event time's risk set."""
 
-    experimental: ClassVar[bool] = True
+    words: ClassVar = {
+        f"risk-set sums: {detail.value}": "sums over everyone at risk at every event time"
+        for detail in Detail
+    }
+    patient_level = True
+    experimental = True
 
     agreed: RiskSetSetting
     beta: FloatArray
@@ -109,6 +111,3 @@ class RiskSetSumsAt(AbstractQuery[RiskSetMoments]):
 
     def combine(self, left: RiskSetMoments, right: RiskSetMoments) -> RiskSetMoments:
         return left + right
-
-    def numbers_in(self, answer: RiskSetMoments) -> int:
-        return answer.numbers

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from fedcox.federation.batch import PatientBatch
-from fedcox.federation.packing import pack_derivatives, unpack_derivatives
-from fedcox.federation.query import AbstractAdditiveQuery
+from fedcox.federation.queries.derivatives import DerivativesAt, derivative_shapes
+from fedcox.federation.query import AbstractAdditiveQuery, Agreed
+from fedcox.federation.sums import Shapes
+from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.partial_likelihood import PartialLikelihood, Ties
@@ -17,7 +21,7 @@ from fedcox.survival.scaling import Scaling
 
 
 @dataclass(frozen=True, eq=False)
-class CoxSetting:
+class CoxSetting(Agreed):
     """The common scale and the treatment of tied event times.
 
     A center gets it once and orders its patients by it; later questions only refer to it. What
@@ -56,6 +60,13 @@ class StratifiedCoxAt(AbstractAdditiveQuery[Derivatives]):
     engine may join centers to answer this.
     """
 
+    words: ClassVar = {
+        f"partial likelihood: {detail}": f"{words}, in Cox's model of the center alone"
+        for detail, words in DerivativesAt.words.items()
+        if detail not in DerivativesAt.only_if_named
+    }
+    parts = (PatientBatch.name,)
+
     agreed: CoxSetting
     beta: FloatArray
     detail: Detail
@@ -63,7 +74,7 @@ class StratifiedCoxAt(AbstractAdditiveQuery[Derivatives]):
 
     @property
     def name(self) -> str:
-        batch = "" if self.batch is None else " of a batch"
+        batch = "" if self.batch is None else f" of {self.batch.name}"
         return f"partial likelihood: {self.detail.value}{batch}"
 
     @property
@@ -85,17 +96,15 @@ class StratifiedCoxAt(AbstractAdditiveQuery[Derivatives]):
     #: Losses are compared with each other, to their last digits.
     fine = 1
 
+    def faults(self, columns: int | None) -> Iterator[str]:
+        size = (self.agreed.columns,)
+        yield from shaped("beta", self.beta, size, "one for each column kept")
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return derivative_shapes(0, self.beta.size, self.detail)
+
     def answer(self, cohort: Cohort) -> Derivatives:
         stratum = self.agreed.prepared(cohort)
         if self.batch is not None:
             stratum = stratum.draw(self.batch.numbers())
         return stratum.derivatives(self.beta, self.detail)
-
-    def numbers_in(self, answer: Derivatives) -> int:
-        return answer.numbers
-
-    def pack(self, answer: Derivatives) -> FloatArray:
-        return pack_derivatives(answer)
-
-    def unpack(self, vector: FloatArray) -> Derivatives:
-        return unpack_derivatives(vector, 0, self.beta.size, self.detail)

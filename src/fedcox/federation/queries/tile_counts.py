@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
+from typing import ClassVar
 
 from fedcox.federation.query import AbstractSumQuery
-from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.federation.sums import FieldSum
+from fedcox.survival.bounds import MOST_PATIENTS
+from fedcox.survival.cohort import Cohort
+
+_MOST_TILES = 10**13
 
 
 @dataclass(frozen=True)
-class PatientsAndTiles:
+class PatientsAndTiles(FieldSum):
     """Patients, and the tiles of all their slides."""
 
     patients: int
     tiles: int
 
-    def __add__(self, other: PatientsAndTiles) -> PatientsAndTiles:
-        return PatientsAndTiles(self.patients + other.patients, self.tiles + other.tiles)
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """Every patient has a tile, and sums are divided by their number."""
+        fitting = 0 <= self.patients <= min(self.tiles, MOST_PATIENTS)
+        if not fitting or self.tiles > _MOST_TILES:
+            yield "patients and tiles are no counts of the same patients"
 
 
 @dataclass(frozen=True)
 class TileCounts(AbstractSumQuery[PatientsAndTiles]):
     """The size of a center, in patients and in tiles."""
 
-    @property
-    def name(self) -> str:
-        return "tile counts"
+    words: ClassVar = {"tile counts": "how many patients with slides, and how many tiles"}
 
     @property
     def numbers(self) -> int:
@@ -37,9 +42,3 @@ class TileCounts(AbstractSumQuery[PatientsAndTiles]):
         if cohort.bags is None:
             return PatientsAndTiles(0, 0)
         return PatientsAndTiles(cohort.patients, cohort.bags.tiles)
-
-    def pack(self, answer: PatientsAndTiles) -> FloatArray:
-        return np.array([answer.patients, answer.tiles], dtype=np.float64)
-
-    def unpack(self, vector: FloatArray) -> PatientsAndTiles:
-        return PatientsAndTiles(round(vector[0]), round(vector[1]))

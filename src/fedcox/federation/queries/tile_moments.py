@@ -5,23 +5,29 @@ Sums of x xᵀ over tiles, not centered: the paper's linear autoencoder has no b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fedcox.errors import CohortError
-from fedcox.federation.packing import pack_symmetric, unpack_symmetric
+from fedcox.federation.queries.tile_counts import PatientsAndTiles
 from fedcox.federation.query import AbstractSumQuery
+from fedcox.federation.sums import FieldSum, Shapes, pack_symmetric, triangle, unpack_symmetric
 from fedcox.survival.bags import Bags, TileFeatures
+from fedcox.survival.bounds import between
 from fedcox.survival.cohort import Cohort, FloatArray
 
 #: Tiles whose products are summed at a time. In single precision this would take half the
 #: time, and turn the reducer's directions by more than 1e-6.
 _BLOCK = 1024
+#: Moments of more would be a message above the size that is sent.
+_MOST_FEATURES = 16_000
 
 
 @dataclass(frozen=True, eq=False)
-class TileMomentSums:
+class TileMomentSums(FieldSum):
     """Patients, tiles, and the upper triangle of Σ x xᵀ, row by row."""
 
     patients: int
@@ -33,23 +39,20 @@ class TileMomentSums:
         """Σ x xᵀ (features, features)."""
         return unpack_symmetric(self.upper)
 
-    def __add__(self, other: TileMomentSums) -> TileMomentSums:
-        return TileMomentSums(
-            self.patients + other.patients,
-            self.tiles + other.tiles,
-            self.upper + other.upper,
-        )
+    def faults(self, columns: int | None) -> Iterator[str]:
+        yield from PatientsAndTiles(self.patients, self.tiles).faults(columns)
 
 
 @dataclass(frozen=True)
 class TileMoments(AbstractSumQuery[TileMomentSums]):
     """Second moments of all tiles of all patients, who have `features` numbers per tile."""
 
-    features: int
+    words: ClassVar = {
+        "tile moments": "how the features of tiles go together: sums of their products over "
+        "all tiles, about no single one"
+    }
 
-    @property
-    def name(self) -> str:
-        return "tile moments"
+    features: int
 
     @property
     def numbers(self) -> int:
@@ -58,6 +61,13 @@ class TileMoments(AbstractSumQuery[TileMomentSums]):
     #: All: encoders differ in scale by orders, and small eigenvalues count too. Under masks
     #: this is four times as long, 67 MB for 2048 features, and asked once.
     fine = None
+
+    def faults(self, columns: int | None) -> Iterator[str]:
+        """A center has to hold a square of them."""
+        yield from between("features", self.features, 1, _MOST_FEATURES)
+
+    def shapes(self, columns: int | None) -> Shapes:
+        return {"upper": (triangle(self.features),)}
 
     def answer(self, cohort: Cohort) -> TileMomentSums:
         bags = self._bags(cohort)
@@ -75,12 +85,6 @@ class TileMoments(AbstractSumQuery[TileMomentSums]):
                 ["Compute the features of these slides anew, or leave them out."],
             )
         return TileMomentSums(cohort.patients, tiles, pack_symmetric(second))
-
-    def pack(self, answer: TileMomentSums) -> FloatArray:
-        return np.concatenate([[answer.patients, answer.tiles], answer.upper])
-
-    def unpack(self, vector: FloatArray) -> TileMomentSums:
-        return TileMomentSums(round(vector[0]), round(vector[1]), vector[2:])
 
     def _bags(self, cohort: Cohort) -> Bags:
         if cohort.bags is None:
