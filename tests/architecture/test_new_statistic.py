@@ -27,7 +27,7 @@ from fedcox.engines.masked import Masked
 from fedcox.federation.center import Center
 from fedcox.federation.policy import Gate, Policy
 from fedcox.federation.queries.age_by_group import AgeByGroup
-from fedcox.reports.ledger_table import ledger_table
+from fedcox.reports.privacy_ledger import ledger_table
 from fedcox.study.asked import question_words
 
 rng = np.random.default_rng(3)
