@@ -8,11 +8,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from drills.federation import EXACT, NAMES, DrillError, Federation, Started, Study, rows, waited
+from fedcox.privacy.budget import Budget
 
 #: Of exact sums: many short rounds, so that there is always one to be held open.
 STEPS = 60
@@ -397,7 +398,8 @@ def _paid(study: Study, log: Log) -> list[Any]:
     found = []
     for name in NAMES:
         home = study.federation.center(name)
-        paid = [row for row in rows(home / "budget.jsonl") if row["name"] == study.name]
+        payments = Budget(home / "budget.jsonl").spent.payments
+        paid = [asdict(payment) for payment in payments if payment.name == study.name]
         left, used = len(study.left(name)), _used(home, paid)
         sums, epsilon = sum(row["releases"] for row in paid), sum(r["epsilon"] for r in paid)
         # A reply whose round was broken off leaves again as it was: that is no new sum.

@@ -29,9 +29,11 @@ STORED = [
 REAL = [
     Real(**row) for row in json.loads((RESULTS / "noise_real.json").read_text(encoding="utf-8"))
 ]
-#: So few events that standard errors are 8 to 9 % larger, where 5 was asked for; the documents
-#: say so.
+#: So few events that standard errors are 8 to 9 % larger, where 5 was asked for: so says
+#: decision 0034.
 LARGER = {"lung", "veteran"}
+#: Fits that never arrive: so says decision 0034.
+NEVER = {"rhc", "support2"}
 
 
 def test_the_stored_run_has_every_case_with_four_hundred_studies_or_more() -> None:
@@ -48,7 +50,8 @@ def test_on_real_data_noise_moves_no_more_than_its_price_or_there_are_no_interva
     found: Real,
 ) -> None:
     assert found.draws == 100
-    assert found.short == (["standard error"] if found.data in LARGER else [])
+    short = ["standard error"] if found.data in LARGER else []
+    assert found.short == (["no intervals"] if found.data in NEVER else short)
     assert not found.error_ratio > 1.1
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from fedcox.shown_text import shown_lines
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -22,7 +24,8 @@ class Fact:
 def page_html(template: str, content: Mapping[str, Any], room: str = "reports") -> str:
     """The page as text, of a template of this room; all build on those of the reports.
 
-    Everything placed on it is escaped: names come from files.
+    Everything placed on it is escaped, and what a terminal would obey is shown by its number:
+    names come from files.
     """
     return _templates(room).get_template(template).render(content)
 
@@ -33,7 +36,12 @@ def _templates(room: str) -> Environment:
     return Environment(
         loader=ChoiceLoader([PackageLoader(f"fedcox.{each}") for each in (room, "reports")]),
         autoescape=True,
+        finalize=_printable,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _printable(value: Any) -> Any:
+    return shown_lines(value) if type(value) is str else value

@@ -244,14 +244,16 @@ class PrivateAscent:
         noise = float(np.linalg.norm(weights * noises))
         faults = self._faults(noise, whole=whole, counted=counted)
         separated = np.zeros(self._setting.columns, dtype=np.bool_)
-        if not faults:  # in noise and nothing else there are no effects to look at
-            separated = self._separated(weights, together[pieces:])
-        if separated.any():
-            faults.append("at one end of a covariate there are events only, or hardly any")
         events, expected = (weights @ np.array(self._left_out)).tolist()
         left_out = LeftOut(events, expected, noise / (LEFT_OUT * self._reach))
-        if left_out.surprise < -(_SURPRISE_OF_MANY if left_out.many else _SURPRISE):
-            faults.append("the model does not hold for patients whose covariates lie far out")
+        if not faults:  # in noise and nothing else there is no more to be seen
+            separated = self._separated(weights, together[pieces:])
+            if separated.any():
+                faults.append("at one end of a covariate there are events only, or hardly any")
+            if left_out.surprise < -(_SURPRISE_OF_MANY if left_out.many else _SURPRISE):
+                faults.append(
+                    "the model does not hold for patients whose covariates lie far out"
+                )
         # What is noise and nothing else may lie anywhere: then no farther than steps led.
         end = self._here if faults else together
         return PrivateSolution(
