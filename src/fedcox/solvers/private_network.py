@@ -15,7 +15,7 @@ from fedcox.federation.query import Federation
 from fedcox.privacy.accountant import noise_multiplier_for
 from fedcox.privacy.noise import GaussianRelease
 from fedcox.solvers.losses import setting_of
-from fedcox.solvers.private_newton import fewest_centers
+from fedcox.solvers.private_newton import fewest_of
 from fedcox.solvers.solver import Problem
 from fedcox.solvers.training import (
     AbstractTrainer,
@@ -114,3 +114,8 @@ class PrivateNetwork(AbstractTrainer):
             walk.step(rate)
             watch(TrainingStep(1, number, self.steps, math.nan))
         return TrainingEnd(*walk.point, (EpochLoss(1, math.nan),), best=1)
+
+
+def fewest_centers(federation: Federation) -> int | None:
+    """The fewest that a sum under masks can have; None where every reply is seen."""
+    return None if federation.shows_centers else fewest_of(len(federation.names))

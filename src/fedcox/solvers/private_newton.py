@@ -391,11 +391,6 @@ def _cut(events: FloatArray, total: float, wanted: int) -> IntArray:
     return np.unique(np.concatenate([[0], np.clip(after, 1, events.size), [events.size]]))
 
 
-def fewest_centers(federation: Federation) -> int | None:
-    """The fewest that a sum under masks can have; None where every reply is seen."""
-    return None if federation.shows_centers else fewest_of(len(federation.names))
-
-
 def fewest_of(centers: int, needed: int = 0) -> int:
-    """The same of so many centers under masks, of which a sum needs so many in any case."""
+    """The fewest of so many centers that a sum under masks has, which needs so many anyway."""
     return max(3, centers // 2 + 1, needed)

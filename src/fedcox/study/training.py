@@ -22,8 +22,7 @@ from fedcox.models.network import Network, network_of
 from fedcox.privacy.accountant import epsilon_against_other_centers, epsilon_of
 from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.network_baseline import refitted_baseline, rescaled_baseline
-from fedcox.solvers.private_network import PrivateNetwork
-from fedcox.solvers.private_newton import fewest_centers
+from fedcox.solvers.private_network import PrivateNetwork, fewest_centers
 from fedcox.solvers.solver import Problem
 from fedcox.solvers.training import TrainingEnd, TrainingWatcher
 from fedcox.study.agreement import Agreement, agree
