@@ -4,7 +4,7 @@ BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo check test bench format clean
+.PHONY: demo check fast test bench format clean
 
 demo: .venv/base
 	$(BIN)/fedcox demo --out demo --overwrite
@@ -17,6 +17,11 @@ check: .venv/dev
 
 test: .venv/dev
 	$(BIN)/pytest -n auto --dist loadgroup
+
+# The mathematics, any split, one fit, one under noise, one under masks: a minute.
+fast: .venv/dev
+	$(BIN)/pytest -q -n auto tests/survival tests/properties/test_any_split.py tests/study/test_piecewise_fit.py \
+		tests/study/test_noised_fit.py tests/engines/test_masked.py
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks.run
