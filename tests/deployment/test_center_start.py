@@ -19,6 +19,7 @@ from fedcox.deployment.center_job import CenterJob
 from fedcox.deployment.client import prepare
 from fedcox.engines.nvflare.messages import Heading, Refusal, read_answer
 from fedcox.errors import InputError
+from fedcox.privacy.budget import Budget
 from tests.deployment.hospitals import PLAIN, center_folder
 
 CODE = "-".join(["0a1b"] * 8)
@@ -132,3 +133,17 @@ def test_another_center_is_not_answered(home: CenterFolder) -> None:
     context = SimpleNamespace(caller="Cork", server=SimpleNamespace(name="server"))
     told = CenterJob().handle(b"", context)
     assert read_answer(told, Heading(b"", 0, "hello")) == Refusal("order")
+
+
+def test_an_account_that_is_shared_takes_over_what_the_folder_spent(
+    home: CenterFolder, tmp_path: Path
+) -> None:
+    """And is kept at the next start, which does not name it."""
+    Budget(home.budget).reserve("s", name="lung", epsilon=8.0, delta=1e-5, releases=1)
+    data, shared = tmp_path / "patients.csv", tmp_path / "shared.jsonl"
+    data.touch()
+    for budget in (shared, None):
+        settings = prepare(home, data, "default", budget=budget)
+        settings.write(home.settings)
+        assert settings.account(home) == shared
+        assert Budget(settings.account(home)).spent.epsilon == 8.0

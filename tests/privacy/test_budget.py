@@ -295,3 +295,14 @@ def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BudgetError, match="cannot be written"):
         reserve(budget(tmp_path / "file"))
+
+
+def test_another_account_of_the_same_patients_is_taken_over_once(tmp_path: Path) -> None:
+    """Also studies that are alike: each was answered."""
+    accounts = [Budget(tmp_path / name) for name in ("one.jsonl", "two.jsonl", "all.jsonl")]
+    for account in accounts[:2]:
+        account.reserve("s", name="lung", epsilon=4.0, delta=1e-5, releases=1)
+    for _ in range(2):
+        for account in accounts:
+            accounts[2].take_over(account)
+    assert (accounts[2].spent.studies, accounts[2].spent.epsilon) == (2, 8.0)

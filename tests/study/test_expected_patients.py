@@ -13,9 +13,10 @@ import pytest
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import CohortError, StudyError
 from fedcox.federation.query import AbstractQuery
-from fedcox.study.expected_patients import check_all, check_own
+from fedcox.study.expected_patients import check_all, check_own, check_times
 from fedcox.study.noised_fit import fit_noised, noised
 from fedcox.study.study import Study
+from fedcox.survival.cohort import Cohort
 
 
 def study(patients: int, epsilon: float = 30.0) -> Study:
@@ -59,15 +60,43 @@ class Counted:
         return self._federation.ask_together(queries, each)
 
 
+def cohorts() -> list[Cohort]:
+    return [center.cohort for center in hospitals(study(600)).centers]
+
+
+@pytest.mark.parametrize("step", [60.0, 150.0])
+def test_events_on_few_times_need_the_unit_in_which_they_are_recorded(step: float) -> None:
+    """As years or months are: taken for exact, coefficients were five standard errors off."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "days": step * np.ceil(rng.exponential(200.0, 600) / step).clip(1, 300.0 / step),
+            "died": 1,
+            "age": rng.integers(30, 90, 600),
+            "site": rng.choice(["a", "b", "c"], 600),
+        }
+    )
+    plan = study(600)
+    federation = InProcess.from_frame(plan, frame, center="site")
+    with pytest.raises(CohortError, match="the events are on few times") as refused:
+        check_all(plan, [center.cohort for center in federation.centers])
+    assert "resolution is missing" in str(refused.value)
+    with pytest.raises(CohortError, match=r"a\.csv"):
+        check_times(plan, federation.centers[0].cohort, "a.csv")
+    tables = plan.to_dict()
+    tables["outcome"]["resolution"] = step
+    check_times(Study.from_dict(tables), federation.centers[0].cohort, "a.csv")
+
+
 @pytest.mark.parametrize(
     ("planned", "fits"), [(390, False), (410, True), (1190, True), (1210, False)]
 )
 def test_who_holds_all_files_is_told_before_anything_is_asked(planned: int, fits: bool) -> None:
     if fits:
-        check_all(study(planned), 600)
+        check_all(study(planned), cohorts())
         return
     with pytest.raises(StudyError, match=r"patients: found 600 .* names") as told:
-        check_all(study(planned), 600)
+        check_all(study(planned), cohorts())
     assert "stays spent" not in str(told.value)
 
 

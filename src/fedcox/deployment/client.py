@@ -19,6 +19,7 @@ from fedcox.deployment.certificates import ORGANISATION
 from fedcox.deployment.connection import CredentialFiles, why_not_reached
 from fedcox.deployment.extras import flare_module
 from fedcox.errors import DeploymentError, InputError
+from fedcox.privacy.budget import Budget
 from fedcox.study.admission import read_policy
 
 #: Days before a certificate ends, from which on it is time for a new one.
@@ -52,7 +53,8 @@ def prepare(
 ) -> CenterSettings:
     """Check what the center is started with, and give what the processes of its jobs need.
 
-    A `budget` that was named once is kept: to forget it would begin the account anew.
+    A `budget` that was named once is kept: to forget it would begin the account anew. It takes
+    over what this folder's account holds.
     """
     check_alone(home)
     home.check_certificate(datetime.now(UTC))
@@ -61,11 +63,7 @@ def prepare(
         faults.append(f"--data {data}: there is no such file.")
     if budget is not None and not budget.parent.is_dir():
         faults.append(f"--budget {budget}: there is no folder {budget.parent}.")
-    if policy != NO_LIMITS:
-        try:
-            read_policy(policy)
-        except InputError as error:
-            faults += [f"--policy: {error.subject}", *error.faults]
+    faults += _policy_faults(policy)
     codes, wrong = _codes(approvals, approved, unseen=unseen)
     faults += wrong
     if faults:
@@ -77,9 +75,26 @@ def prepare(
             approve_unseen(home, code)
         else:
             approvals.decide(code, approve=True)
-    shared = CenterSettings.read(home.settings).budget if home.settings.exists() else None
-    shared = shared if budget is None else str(budget.resolve())
-    return CenterSettings(str(data.resolve()), file, shared)
+    return CenterSettings(str(data.resolve()), file, _account(home, budget))
+
+
+def _policy_faults(policy: str) -> list[str]:
+    try:
+        if policy != NO_LIMITS:
+            read_policy(policy)
+    except InputError as error:
+        return [f"--policy: {error.subject}", *error.faults]
+    return []
+
+
+def _account(home: CenterFolder, budget: Path | None) -> str | None:
+    """The account that is counted in from now on; what was spent before stays spent."""
+    before = CenterSettings.read(home.settings).budget if home.settings.exists() else None
+    if budget is None:
+        return before
+    for account in {str(home.budget), before or str(home.budget)}:
+        Budget(budget).take_over(Budget(account))
+    return str(budget.resolve())
 
 
 def _codes(

@@ -43,7 +43,7 @@ from fedcox.privacy.study_memory import StudyMemory
 from fedcox.shown_text import shown
 from fedcox.study.admission import noised_replies, policy_faults, study_digest
 from fedcox.study.asked import asked_by
-from fedcox.study.expected_patients import check_own
+from fedcox.study.expected_patients import check_own, check_times
 from fedcox.study.noised_fit import spending
 from fedcox.study.study import Study
 from fedcox.study.study_scope import StudyScope
@@ -226,6 +226,7 @@ class StudyAdmission:
         for warning in caught:
             self.trouble(InputError(str(warning.message)))
         check_own(study, loaded.cohort.patients, file)
+        check_times(study, loaded.cohort, str(file))
         return loaded
 
     def _noise(
@@ -233,12 +234,15 @@ class StudyAdmission:
     ) -> NoisedReplies:
         agreed = spending(study, centers)
         budget = budget_under(policy, self._settings.account(self._folder))
-        if not memory.now.noised.rights:  # else it has paid
+        if not memory.now.noised.rights:  # else it has begun to pay
             self._check_budget(budget, agreed)
         return noised_replies(study, agreed, budget, memory)
 
     def _check_budget(self, budget: Budget, agreed: Spending) -> None:
         """Before the first question: what the study needs must be left.
+
+        It pays for its first sum, then for the others. Where another study took the rest in
+        between, it is refused at its second sum.
 
         The coordinator is told how much that is. It depends on studies, not on patients, and is
         told for a study that was approved here alone.

@@ -156,16 +156,29 @@ class Budget:
             lines = self._lines()
             before = [line for line in lines if right is not None and line.right == right]
             if before:
-                epsilon -= math.fsum(line.epsilon for line in before)
-                delta = 0.0
-                if epsilon <= 0.0:
+                paid = math.fsum(line.epsilon for line in before)
+                if epsilon <= paid * (1.0 + _ROUNDING):
                     return
+                epsilon, delta = epsilon - paid, 0.0
             self._check_room(_spent(lines), epsilon, delta)
             last = _hash(lines[-1].text()) if lines else _BEGIN
             self._finish(lines, last)
             day = self._today().isoformat()
             terms = epsilon, delta, releases
             self._append(_Line(_VERSION, study, name, day, *terms, last, right))
+
+    def take_over(self, other: Budget) -> None:
+        """Write down what was paid on the same patients in another account; once each."""
+        payments = () if other.path == self.path else other.spent.payments
+        for number, payment in enumerate(payments, 1):
+            right = f"{other.path}, {number}"
+            with self._locked():
+                lines = self._lines()
+                if any(line.right == right for line in lines):
+                    continue
+                last = _hash(lines[-1].text()) if lines else _BEGIN
+                self._finish(lines, last)
+                self._append(_Line(_VERSION, **asdict(payment), previous=last, right=right))
 
     def _check_room(self, spent: Spent, epsilon: float, delta: float) -> None:
         studies = "one study" if spent.studies == 1 else f"{spent.studies} studies"

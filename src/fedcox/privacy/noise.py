@@ -32,6 +32,7 @@ _UNITS = 20
 #: Shares of a study add up to one, up to this.
 SHARES_ROUNDING = 1e-9
 _MOST_CENTERS = 10**6
+_LARGEST_WHOLE = 1e100
 #: The grid of noised sums has units between 2⁻⁵⁰⁰ and 2⁵⁰⁰.
 _FARTHEST_BITS = 500
 #: Sums on the grid are doubles, exact up to 2⁵³ units.
@@ -87,7 +88,7 @@ class GaussianRelease:
             faults.append(
                 f"The fewest centers of a sum are {self.fewest_centers}; there must be one."
             )
-        if self.whole is not None:
+        if self.whole is not None and not faults:
             faults += self._of_whole(self.whole)
         if faults:
             raise InputError("Sums cannot be released under this noise.", faults)
@@ -101,8 +102,10 @@ class GaussianRelease:
             yield "noise multiplier and sensitivity are too small or too large to compute with"
 
     def _of_whole(self, whole: float) -> list[str]:
-        if not (math.isfinite(whole) and whole > 0):
-            return [f"The noise multiplier of the study is {whole:g}; it must be positive."]
+        if not 0 < whole < _LARGEST_WHOLE:
+            return [
+                f"The noise multiplier of the study is {whole:g}; it must be a positive number."
+            ]
         if self.sampling_rate != 1.0:
             return ["Sums of several kinds are over everybody, not over a sample."]
         if self.share > 1.0 + SHARES_ROUNDING:

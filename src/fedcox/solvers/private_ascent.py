@@ -63,7 +63,7 @@ _CHANCE = 1e-4
 _RESIDUAL = 1e-3
 #: How far fewer events than expected may be left out, in standard deviations: where it is not
 #: clear that some are expected there, and where it is, by so many standard deviations of noise.
-_SURPRISE, _SURPRISE_OF_MANY, _MANY = 2.33, 1.28, 4.0
+_SURPRISE, _SURPRISE_OF_MANY, _MANY, _MANY_EVENTS = 2.33, 1.28, 4.0, 10.0
 #: How much of the information the means of the pieces usually move by.
 _USUAL_MOVE = 0.1
 #: The order of the curve by which mean covariates of those with the event move in time.
@@ -80,7 +80,7 @@ class LeftOut(NamedTuple):
     @property
     def many(self) -> bool:
         """Whether it is clear of the noise that the model expects events there."""
-        return self.expected > _MANY * self.noise
+        return self.expected > max(_MANY * self.noise, _MANY_EVENTS)
 
     @property
     def surprise(self) -> float:

@@ -13,7 +13,7 @@ from fedcox.data.overview import CohortOverview, overview
 from fedcox.data.wording import SMALL_CELL
 from fedcox.errors import RefusedError
 from fedcox.study.admission import policy_faults, read_policy
-from fedcox.study.expected_patients import check_own
+from fedcox.study.expected_patients import check_own, check_times
 from fedcox.study.study import Study
 from fedcox.survival.event_pieces import named_bounds, nice_step
 from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
@@ -32,6 +32,7 @@ def check_file(study: Study, path: str | Path, policy: str | None = None) -> Coh
     frame = read_table(path)
     loaded = cohort_from_frame(frame, study.schema, source=str(path))
     check_own(study, loaded.cohort.patients, Path(path))
+    check_times(study, loaded.cohort, str(path))
     faults = [] if limits is None else policy_faults(study, limits)
     if faults:
         raise RefusedError(f"{policy}: this policy does not allow the study.", faults)

@@ -247,7 +247,7 @@ def _fit_noised(study: Study, federation: Federation, watch: Watcher) -> FittedS
     from fedcox.study.noised_fit import fit_noised, noised
 
     if federation.centers:
-        check_all(study, sum(center.cohort.patients for center in federation.centers))
+        check_all(study, [center.cohort for center in federation.centers])
         federation = _masked(study, noised(study, federation))
     fitted = fit_noised(study, federation, watch)
     warn_of(fitted.notices)
