@@ -70,7 +70,7 @@ class GaussianRelease:
 
     def __post_init__(self) -> None:
         faults = [
-            f"The {what} is {value:g}; it must be a positive number."
+            f"The {what} is {value:g}; it must be positive."
             for what, value in (
                 ("noise multiplier", self.noise_multiplier),
                 ("sensitivity", self.sensitivity),
@@ -103,9 +103,7 @@ class GaussianRelease:
 
     def _of_whole(self, whole: float) -> list[str]:
         if not 0 < whole < _LARGEST_WHOLE:
-            return [
-                f"The noise multiplier of the study is {whole:g}; it must be a positive number."
-            ]
+            return [f"The noise multiplier of the study is {whole:g}; it must be positive."]
         if self.sampling_rate != 1.0:
             return ["Sums of several kinds are over everybody, not over a sample."]
         if self.share > 1.0 + SHARES_ROUNDING:
