@@ -38,8 +38,9 @@ _CAP_INFORMATION = 5.0
 #: How far a Newton step is off, in parts of itself: by what the information may be off, and by
 #: the curvature, with the square of the distance.
 _OFF, _CURVED = 0.3, 0.1
-_BENT = 5.0
-_NEAR = 0.3
+#: And where few patients decide, with the square of how much farther than near an effect moves,
+#: as a log hazard from one end of its column to the other.
+_BENT, _NEAR = 5.0, 0.3
 #: No parameter moves by more in one step.
 _LONGEST_STEP = 1.2
 #: The information counts as no smaller in any direction.
@@ -141,7 +142,8 @@ class PrivateAscent:
         #: Of the information on the coefficients, in the metric.
         self._values, self._directions = np.ones(setting.columns), np.eye(setting.columns)
         self._clear = False
-        #: The same as it was told, of how much noise, and where.
+        #: The same with its noise, how large that is, and where it was asked for; and the noise of
+        #: the estimate there.
         self._information, self._information_noise = np.eye(setting.columns), 0.0
         self._information_at, self._noise_there = np.zeros(setting.columns), 0.0
         #: Of the place where the next score is asked; then what is due of that score.
@@ -273,14 +275,14 @@ class PrivateAscent:
 
     def _faults(self, noise: float, *, whole: bool, counted: bool) -> list[str]:
         """Why nothing can be inferred, as far as noise and the last score tell."""
-        told = {
+        reasons = {
             "a center was lost on the way, and sums are over other patients": not whole,
             "the number of events is lost in its noise": not counted,
             "the information of some covariate is lost in its noise": not self._clear,
             "the noise is larger than the sampling error": noise > NOISY,
             "the last score is too far from zero": self._last > self._largest,
         }
-        return [fault for fault, found in told.items() if found]
+        return [reason for reason, holds in reasons.items() if holds]
 
     def _separated(self, weights: FloatArray, beta: FloatArray) -> BoolArray:
         """Columns at one end of which there are no events, or at the other events only.
