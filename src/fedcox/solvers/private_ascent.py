@@ -142,8 +142,8 @@ class PrivateAscent:
         #: Of the information on the coefficients, in the metric.
         self._values, self._directions = np.ones(setting.columns), np.eye(setting.columns)
         self._clear = False
-        #: The same with its noise, how large that is, and where it was asked for; and the noise of
-        #: the estimate there.
+        #: The same with its noise, how large that is, and where it was asked for; and the noise
+        #: of the estimate there.
         self._information, self._information_noise = np.eye(setting.columns), 0.0
         self._information_at, self._noise_there = np.zeros(setting.columns), 0.0
         #: Of the place where the next score is asked; then what is due of that score.
