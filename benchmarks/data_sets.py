@@ -83,12 +83,20 @@ def run_r(script: str, *arguments: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class RealCohort:
-    """One data set, ready to be fitted: every covariate a number."""
+    """One data set, ready to be fitted."""
 
     data: DataSet
-    covariates: pd.DataFrame
+    numbers: pd.DataFrame
+    categories: pd.DataFrame  # their levels as text
     time: pd.Series[float]
     event: pd.Series[int]
+
+    @property
+    def covariates(self) -> pd.DataFrame:
+        """Every covariate a number: of categories an indicator for each level but the first."""
+        if self.categories.empty:
+            return self.numbers
+        return self.numbers.join(pd.get_dummies(self.categories, drop_first=True, dtype=float))
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -151,15 +159,11 @@ class DataSet:
         frame = frame.assign(time=frame[self.time].astype(float), event=event)
         frame = frame[["time", "event", *numbers, *logarithms, *categories]].dropna()
         frame = frame[frame["time"] > 0].reset_index(drop=True)
-        covariates = frame[numbers].astype(float)
+        entered = frame[numbers].astype(float)
         for name in logarithms:
-            covariates[f"log {name}"] = np.log(frame[name].astype(float))
-        for name in categories:
-            levels = frame[name].astype(str)
-            covariates = covariates.join(
-                pd.get_dummies(levels, prefix=name, drop_first=True, dtype=float)
-            )
-        return RealCohort(self, covariates, frame["time"], frame["event"])
+            entered[f"log {name}"] = np.log(frame[name].astype(float))
+        levels = frame[categories].astype(str)
+        return RealCohort(self, entered, levels, frame["time"], frame["event"])
 
 
 _DECLARED = (

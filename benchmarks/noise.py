@@ -330,12 +330,12 @@ def without_tail(column: pd.Series[float]) -> pd.Series[float]:
     return pd.Series(np.log1p(column - column.min())) if far else column
 
 
-def declared(column: pd.Series[float]) -> dict[str, Any]:
-    """A column of the study file: with two values a category, else a number and its range."""
-    low, high = float(column.min()), float(column.max())
-    if not column.isin((low, high)).all():
-        return {"type": "number", "min": low, "max": high}
-    levels = [f"{low:g}", f"{high:g}"]
+def declared(column: pd.Series[Any]) -> dict[str, Any]:
+    """A column of the study file: text and two values a category, else a number's range."""
+    values = sorted(column.unique())
+    if len(values) > 2 and pd.api.types.is_numeric_dtype(column):
+        return {"type": "number", "min": float(values[0]), "max": float(values[-1])}
+    levels = [value if isinstance(value, str) else f"{value:g}" for value in values]
     return {"type": "category", "levels": levels, "reference": levels[0]}
 
 
@@ -345,14 +345,14 @@ def real(name: str, draws: int, pool: ProcessPoolExecutor) -> Real | None:
         patients = DATA_SETS[name].load()
     except NotHereError:
         return None
-    covariates = patients.covariates.apply(without_tail)
-    frame = patients.frame.assign(**covariates)
+    covariates = patients.numbers.apply(without_tail).join(patients.categories)
+    frame = covariates.assign(time=patients.time, event=patients.event)
     events = int(frame["event"].sum())
     resolution = patients.data.resolution
     unit = {} if resolution is None else {"resolution": resolution}
     study = fedcox.Study(
         outcome={"time": "time", "event": "event", **unit},
-        covariates={str(column): declared(own) for column, own in covariates.items()},
+        covariates={str(name): declared(column) for name, column in covariates.items()},
         grid={"horizon": patients.longest},
         privacy={"noise": {"price": PRICE, "patients": len(frame), "events": events}},
     )
@@ -367,7 +367,7 @@ def real(name: str, draws: int, pool: ProcessPoolExecutor) -> Real | None:
         name,
         len(frame),
         events,
-        covariates.shape[1],
+        patients.covariates.shape[1],
         drawn[0][0],
         draws,
         draws - len(arrived),

@@ -6,6 +6,7 @@ some pieces also places the patients on them. Functions that a comprehension is 
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -70,11 +71,13 @@ def test_a_round_under_masks_noise_and_policies_passes_few_functions() -> None:
             if own and code.co_name not in _COMPREHENSIONS:
                 seen.add((code.co_filename, code.co_qualname))
 
+        gc.disable()  # generators that other tests left behind would be closed in here
         sys.setprofile(note)
         try:
             return plain(queries, each)
         finally:
             sys.setprofile(None)
+            gc.enable()
             passed.append(seen)
 
     masked.ask_together = traced  # type: ignore[method-assign]

@@ -8,6 +8,7 @@ for standard errors.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -240,11 +241,12 @@ class PrivateAscent:
             together = weights @ targets
         return together, weights
 
-    def solution(self, patients: float, *, whole: bool, counted: bool) -> PrivateSolution:
+    def solution(self, patients: float, faults: Sequence[str]) -> PrivateSolution:
+        """The end, given why nothing can be inferred from what came before the scores."""
         together, weights = self._together()
         noises, pieces = np.array(self._noises), self._setting.intervals
         noise = float(np.linalg.norm(weights * noises))
-        faults = self._faults(noise, whole=whole, counted=counted)
+        faults = [*faults, *self._faults(noise)]
         separated = np.zeros(self._setting.columns, dtype=np.bool_)
         events, expected = (weights @ np.array(self._left_out)).tolist()
         left_out = LeftOut(events, expected, noise / (LEFT_OUT * self._reach))
@@ -273,11 +275,9 @@ class PrivateAscent:
             separated,
         )
 
-    def _faults(self, noise: float, *, whole: bool, counted: bool) -> list[str]:
+    def _faults(self, noise: float) -> list[str]:
         """Why nothing can be inferred, as far as noise and the last score tell."""
         reasons = {
-            "a center was lost on the way, and sums are over other patients": not whole,
-            "the number of events is lost in its noise": not counted,
             "the information of some covariate is lost in its noise": not self._clear,
             "the noise is larger than the sampling error": noise > NOISY,
             "the last score is too far from zero": self._last > self._largest,

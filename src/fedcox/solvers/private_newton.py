@@ -60,8 +60,8 @@ from fedcox.survival.time_grid import Pieces
 #: What each sum takes of what the study spends; the scores share what is left.
 _TABLE, _MOMENTS, _PRODUCTS, _MEANS = 0.05, 0.05, 0.08, 0.02
 #: Of the correlation so much is left, as a part of the usual variance: who is rare in every
-#: direction would else weigh too much.
-_LEFT = 0.04
+#: direction would else weigh too much; and as much as noise makes of it, up to the variance.
+_LEFT, _MOST_LEFT = 0.04, 1.0
 #: The information takes so much, and more where its noise would be larger than this part of it.
 _LEAST_INFORMATION, _MOST_INFORMATION, _UNSURE = 0.2, 0.5, 0.1
 _SCORES = np.array([0.05, 0.05, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.1, 0.11, 0.12, 0.12])
@@ -187,7 +187,15 @@ class PrivateNewton:
         reach = reach_of(self.pieces_wanted, self.columns, self.events)
         bound = score_bound(reach)
         used = float(self.scores[_FAR:].sum())
-        return _CORRELATED * bound * self.multiplier * math.sqrt(self._most_added / used)
+        left = math.sqrt(1.0 + self._correlation_left)
+        return _CORRELATED * left * bound * self.multiplier * math.sqrt(self._most_added / used)
+
+    @property
+    def _correlation_left(self) -> float:
+        """What noise leaves of the correlation of columns, as a part of their variance."""
+        noise = _cap(self.columns) ** 2 * self.multiplier
+        noise *= math.sqrt(self._most_added / _PRODUCTS) / self.patients
+        return min(spread_of(noise, self.columns), _MOST_LEFT)
 
     @property
     def expects_information(self) -> bool:
@@ -221,7 +229,8 @@ class PrivateNewton:
         scaling = self._scaling(federation, scale, table.patients)
         active = np.ones(table.pieces.intervals, dtype=np.bool_)
         setting = Setting(table.pieces, active, "include", Log(), scaling)
-        metric = self._metric(federation, setting, table)
+        whitening, apart = self._whitening(federation, scaling)
+        metric = self._metric(federation, setting, table, whitening)
         alpha = np.log(table.events / table.at_risk)
         ascent = PrivateAscent(setting, metric, alpha, scale, self)
         for number, share in enumerate(self.scores):
@@ -229,8 +238,15 @@ class PrivateNewton:
                 ascent.ask_information(federation)
             ascent.ask(federation, float(share), int(np.sum(share == self.scores)))
             watch(Step(math.nan, None))
-        whole = begun == federation.names
-        return ascent.solution(table.patients, whole=whole, counted=table.clear)
+        reasons = {
+            "a center was lost on the way, and sums are over other patients": (
+                begun != federation.names
+            ),
+            "the number of events is lost in its noise": not table.clear,
+            "some covariates are nearly the same, as far as noise tells": not apart,
+        }
+        faults = [reason for reason, holds in reasons.items() if holds]
+        return ascent.solution(table.patients, faults)
 
     # One sum.
 
@@ -304,9 +320,10 @@ class PrivateNewton:
         spread = np.where(numbers, spread, np.maximum(spread, _RAREST))
         return Scaling(public.keep, public.mean + mean * public.spread, public.spread * spread)
 
-    def _metric(self, federation: Federation, setting: Setting, table: _Table) -> ScoreMetric:
+    def _metric(
+        self, federation: Federation, setting: Setting, table: _Table, whitening: FloatArray
+    ) -> ScoreMetric:
         """About standard deviations of the score; the information tells how far off it is."""
-        whitening = self._whitening(federation, setting.scaling)
         cap = math.sqrt(_CAP * setting.columns)
         release = self.release(cap, _MEANS)
         sums, noise = self.ask(federation, NoisedEventMoments(setting, cap, release))
@@ -316,8 +333,11 @@ class PrivateNewton:
         total = float(table.events.sum())
         return ScoreMetric(table.events, means, whitening / math.sqrt(total))
 
-    def _whitening(self, federation: Federation, scaling: Scaling) -> FloatArray:
-        """What takes most of the correlation of the columns away."""
+    def _whitening(self, federation: Federation, scaling: Scaling) -> tuple[FloatArray, bool]:
+        """What takes most of the correlation of the columns away, and whether none is another.
+
+        The information alone does not tell: the means it is about are off by noise.
+        """
         columns = int(scaling.keep.size)
         cap = _cap(columns)
         release = self.release(cap**2, _PRODUCTS)
@@ -327,8 +347,9 @@ class PrivateNewton:
         mean = square[0, 1:] / counted
         values, directions = np.linalg.eigh(square[1:, 1:] / counted - np.outer(mean, mean))
         unsure = spread_of(noise / counted, columns)
-        values = np.maximum(values, 0.0) + max(_LEFT, min(unsure, 1.0))
-        return np.asarray((directions / np.sqrt(values)) @ directions.T)
+        apart = bool(values.min(initial=np.inf) > unsure)
+        values = np.maximum(values, 0.0) + max(_LEFT, min(unsure, _MOST_LEFT))
+        return np.asarray((directions / np.sqrt(values)) @ directions.T), apart
 
 
 def wrong_number(planned: int, found: str, *, spent: bool = False) -> StudyError:
