@@ -13,10 +13,12 @@ import pytest
 from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
 from fedcox.federation.center import Center
+from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.privacy.study_memory import StudyMemory
 from fedcox.study.asked import asked_by
+from fedcox.study.cells import cells_between
 from fedcox.study.fit import fit
 from fedcox.study.study import Study
 from fedcox.study.study_scope import StudyScope
@@ -193,3 +195,20 @@ def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(
         with StudyMemory(tmp_path / str(len(list(tmp_path.iterdir())))) as memory:
             assert StudyScope(plan, memory).allows(order[0], among)
             assert not StudyScope(plan, memory).allows(order[1], among), "after a restart"
+
+
+def test_patients_are_counted_on_one_grid_alone(tmp_path: Path) -> None:
+    """Without a horizon many cells are the study's; two of them tell what is between."""
+    plan = study(STUDY.replace("width = 60\nhorizon = 720\n", "pieces = 6\n"))
+    one, other = (
+        IntervalCounts(cells_between(None, None, end, 1.0).pieces, "include")
+        for end in (700.0, 720.0)
+    )
+    among = ("Aachen", "Bern", "Cork")
+    for first, second in ((one, other), (other, one)):
+        kept = StudyScope(plan)
+        asked = [kept.allows(query, among) for query in (first, first, second)]
+        assert asked == [True, True, False]
+        with StudyMemory(tmp_path / str(len(list(tmp_path.iterdir())))) as memory:
+            assert StudyScope(plan, memory).allows(first, among)
+            assert not StudyScope(plan, memory).allows(second, among), "after a restart"

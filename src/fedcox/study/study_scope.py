@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 _WITHOUT_EVENTS = 2
 #: Bounds that differ by no more, in parts of themselves, are one bound.
 _ROUNDING = 1e-9
+#: The kind of all questions about the model: they are about one grid.
+_MODEL = "model"
 
 
 class StudyScope:
     """A study, asked about every question that claims to be its own.
 
-    It remembers the first grid on which the model was asked about among the same centers, with
-    a `memory` also over restarts: the study is fitted on one.
+    It remembers the first grid on which patients were counted, and the first on which the model
+    was asked about, among the same centers, with a `memory` also over restarts.
     """
 
     def __init__(self, study: Study, memory: StudyMemory | None = None) -> None:
@@ -70,7 +72,9 @@ class StudyScope:
         if isinstance(query, LastInterval) and not self._grouped:
             return True  # the cells are public, and say nothing but where follow-up ends
         grid = getattr(query, "grid", None)
-        return grid is None or self._keeps_grid(grid, counted=True)
+        if grid is None:
+            return True
+        return self._is_first(type(query).__name__, grid, frozenset(among))
 
     def _keeps_setting(self, setting: Setting, among: frozenset[str]) -> bool:
         model = self._study.model
@@ -80,12 +84,16 @@ class StudyScope:
             return False
         if (setting.basis is not None) != (model.baseline == "spline"):
             return False
-        grid, names = digest(setting.grid).hex(), json.dumps(sorted(among))
+        return self._is_first(_MODEL, setting.grid, among)
+
+    def _is_first(self, kind: str, grid: AnyGrid, among: frozenset[str]) -> bool:
+        """Whether the study has this grid and, of its kind, none was asked about before."""
+        asked, names = digest(grid).hex(), json.dumps([kind, *sorted(among)])
         if names in self._grids:
-            return self._grids[names] == grid
-        if not self._keeps_grid(setting.grid, counted=False):
+            return self._grids[names] == asked
+        if not self._keeps_grid(grid, counted=kind != _MODEL):
             return False
-        self._grids[names] = grid
+        self._grids[names] = asked
         if self._memory is not None:
             self._memory.keep(grids=dict(self._grids))
         return True
