@@ -29,11 +29,15 @@ STORED = [
 REAL = [
     Real(**row) for row in json.loads((RESULTS / "noise_real.json").read_text(encoding="utf-8"))
 ]
-#: So few events that standard errors are 8 to 9 % larger, where 5 was asked for: so says
-#: decision 0034.
-LARGER = {"lung", "veteran"}
-#: Fits that never arrive: so says decision 0034.
-NEVER = {"rhc", "support2"}
+#: What is not held, as decision 0034 says: of veteran, with 128 events, standard errors are 9 %
+#: larger, where 5 was asked for; rhc and support2 never arrive. Of colon nearly no draw does;
+#: three of a hundred do by chance, so that no quantile of theirs means anything.
+SHORT = {
+    "veteran": ["95th percentile", "standard error"],
+    "rhc": ["no intervals"],
+    "support2": ["no intervals"],
+}
+NEARLY_NEVER = {"colon": 0.95}
 
 
 def test_the_stored_run_has_every_case_with_four_hundred_studies_or_more() -> None:
@@ -42,7 +46,8 @@ def test_the_stored_run_has_every_case_with_four_hundred_studies_or_more() -> No
 
 
 def test_nearly_every_study_of_the_stored_run_has_intervals() -> None:
-    assert max(case.without_intervals / case.studies for case in STORED) <= 0.03
+    """Fewest where 1,500 patients, a level of 3 % and epsilon 8 come together."""
+    assert max(case.without_intervals / case.studies for case in STORED) <= 0.04
 
 
 @pytest.mark.parametrize("found", REAL, ids=lambda found: found.data)
@@ -50,9 +55,13 @@ def test_on_real_data_noise_moves_no_more_than_its_price_or_there_are_no_interva
     found: Real,
 ) -> None:
     assert found.draws == 100
-    short = ["standard error"] if found.data in LARGER else []
-    assert found.short == (["no intervals"] if found.data in NEVER else short)
-    assert not found.error_ratio > 1.1
+    if found.data in NEARLY_NEVER:
+        assert found.without_intervals >= NEARLY_NEVER[found.data] * found.draws
+        return
+    assert found.short == SHORT.get(found.data, [])
+    assert not found.percentile_95 > 0.81
+    assert not found.error_ratio > 1.09
+    assert found.without_intervals in range(17) or found.short == ["no intervals"]
 
 
 @pytest.mark.parametrize("case", STORED, ids=lambda case: "-".join(map(str, _place(case))))

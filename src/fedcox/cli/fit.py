@@ -94,8 +94,7 @@ def fit(
     with at_most(threads):
         fitted = fit_with_progress(plan, files, center_column, limits, budget)
     fitted = replace(fitted, command=command)
-    write_run(fitted, out, overwrite=overwrite)
-    show(fitted, out / "report.html")
+    show(write_run(fitted, out, overwrite=overwrite), out / "report.html")
 
 
 def given_policies(policies: list[str]) -> dict[str | None, Policy]:

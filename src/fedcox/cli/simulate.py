@@ -200,8 +200,7 @@ def demo(
     fitted = replace(
         fit_with_progress(study, files, None), command=f"fedcox demo --seed {seed}"
     )
-    write_run(fitted, run, overwrite=overwrite)
-    _show_demo(simulated, fitted, run / "report.html")
+    _show_demo(simulated, write_run(fitted, run, overwrite=overwrite), run / "report.html")
 
 
 def _show_demo(simulated: SimulatedTable, fitted: FittedStudy, page: Path) -> None:

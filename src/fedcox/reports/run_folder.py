@@ -25,8 +25,10 @@ def check_run_folder(folder: str | Path, *, overwrite: bool) -> None:
     )
 
 
-def write_run(fitted: FittedStudy, folder: str | Path, *, overwrite: bool = False) -> None:
-    """Write the whole folder or nothing of it: every file with the same, rounded numbers."""
+def write_run(
+    fitted: FittedStudy, folder: str | Path, *, overwrite: bool = False
+) -> FittedStudy:
+    """Write the whole folder or nothing of it; the fit as rounded for all files."""
     check_run_folder(folder, overwrite=overwrite)
     fitted = released(fitted)
     with whole_folder(folder) as part:
@@ -34,6 +36,7 @@ def write_run(fitted: FittedStudy, folder: str | Path, *, overwrite: bool = Fals
         write_atomically(part / "summary.csv", fitted.summary.to_csv())
         write_ledger(fitted.ledger, part / "ledger.jsonl")
         write_report(fitted, part / "report.html")
+    return fitted
 
 
 def read_run(path: str | Path) -> FittedStudy:
