@@ -11,22 +11,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fedcox.survival.bounded_rows import (
+    event_rows,
+    moment_bound,
+    moment_rows,
+    product_rows,
+    shortened,
+    square_of,
+    turn,
+)
 from fedcox.survival.bounded_shares import (
     ACROSS,
     LEFT_OUT,
     MOST_LEFT_OUT,
     ScoreMetric,
-    event_rows,
     information_bound,
     information_rows,
-    moment_bound,
-    moment_rows,
-    product_rows,
     score_bound,
     score_rows,
-    shortened,
-    square_of,
-    turn,
 )
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Detail

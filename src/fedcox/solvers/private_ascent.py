@@ -18,13 +18,13 @@ from scipy.special import chdtri
 from fedcox.federation.queries.bounded_sums import NoisedInformationAt, NoisedScoreAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
+from fedcox.survival.bounded_rows import square_of
 from fedcox.survival.bounded_shares import (
     ACROSS,
     LEFT_OUT,
     ScoreMetric,
     information_bound,
     score_bound,
-    square_of,
 )
 from fedcox.survival.cohort import BoolArray, FloatArray
 

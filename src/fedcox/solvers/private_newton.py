@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -45,15 +44,18 @@ from fedcox.solvers.private_ascent import (
     spread_of,
 )
 from fedcox.solvers.solver import Step, Watcher
+from fedcox.survival.bounded_rows import (
+    moment_bound,
+    square_of,
+)
 from fedcox.survival.bounded_shares import (
     ScoreMetric,
     information_bound,
-    moment_bound,
     score_bound,
-    square_of,
 )
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.link import Log
+from fedcox.survival.noised_table import SURE, NoisedTable, usual_pieces
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import Pieces
 
@@ -74,19 +76,10 @@ _CAP = 3.0
 #: A level of a category counts as no rarer than one of this spread: else its few patients would
 #: weigh too much to be counted in full.
 _RAREST = 0.35
-#: Events a piece, and how many pieces.
-_EVENTS, _FEWEST, _MOST = 80.0, 4, 24
-#: Cells of the life table for each piece; those at the beginning are narrower.
-_CELLS, _NARROWER = 8, 1.7
 #: What noise costs more where covariates are correlated, as they usually are.
 _CORRELATED = 1.1
-#: By so large a part the number of patients may be off; noise explains so many of its errors.
-OFF_BY, _SURE = 0.5, 4.0
-#: Follow-up ends where fewer patients are left than so many errors of their number.
-_CLEAR_PATIENTS = 2.5
-#: A piece has as many events as so many errors of their number, and for each event is lived
-#: through by so many patients.
-_CLEAR_EVENTS, _LEAST_AT_RISK = 3.0, 0.2
+#: By so large a part the number of patients may be off, beside what noise explains.
+OFF_BY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,19 +110,6 @@ class PublicScale:
     @property
     def moment_bound(self) -> float:
         return moment_bound(int(np.count_nonzero(self.are_numbers)), len(self.levels))
-
-
-class _Table(NamedTuple):
-    """What the life table gave: pieces, and in each about how many events and at risk.
-
-    `clear` says whether the number of events stands out of its noise.
-    """
-
-    pieces: Pieces
-    events: FloatArray
-    at_risk: FloatArray
-    patients: float
-    clear: bool
 
 
 @dataclass(frozen=True)
@@ -272,37 +252,16 @@ class PrivateNewton:
 
     def _life_table(
         self, federation: Federation, cells: Pieces, alike: int, *, cut: bool
-    ) -> _Table:
+    ) -> NoisedTable:
         release = self.release(1.0, _TABLE, alike)
         counts, noise = self.ask(federation, NoisedLifeTable(cells, release))
         self._check_patients(float(counts.sum()), noise * math.sqrt(counts.size))
-        without, happened = counts.reshape(2, -1)
-        gone = without + happened
-        reached = np.cumsum(gone[::-1])[::-1][1:]
-        last = _followed(reached, noise)
-        events, widths = happened[1 : last + 1], cells.widths[:last]
-        unsure = _SURE * noise * math.sqrt(last)
-        total = max(float(events.sum()), unsure, 1.0)
-        kept = np.arange(last + 1)
-        if cut:
-            kept = _cut(events, total, self.pieces_wanted)
-        kept = _joined(events, noise, kept)
-        own = np.maximum(np.add.reduceat(events, kept[:-1]), 1.0)
-        own *= total / own.sum()  # no events are made up: the information is that of the total
-        lived = (reached[:last] - 0.5 * gone[1 : last + 1]) * widths
-        pieces = cells.joined(kept)
-        at_risk = np.add.reduceat(lived, kept[:-1]) / pieces.widths
-        return _Table(
-            pieces,
-            own,
-            np.maximum(at_risk, _LEAST_AT_RISK * own),
-            max(float(counts.sum()), 0.2 * self.patients),
-            total > unsure,
-        )
+        wanted = self.pieces_wanted if cut else None
+        return NoisedTable.of(counts, noise, cells, wanted, self.patients)
 
     def _check_patients(self, counted: float, unsure: float) -> None:
         """End where the plan is far off, and noise alone does not explain it."""
-        if abs(counted - self.patients) - _SURE * unsure > OFF_BY * self.patients:
+        if abs(counted - self.patients) - SURE * unsure > OFF_BY * self.patients:
             about = f"about {max(counted, 0.0):,.0f} (give or take {2.0 * unsure:,.0f})"
             raise wrong_number(self.patients, about, spent=True)
 
@@ -321,7 +280,11 @@ class PrivateNewton:
         return Scaling(public.keep, public.mean + mean * public.spread, public.spread * spread)
 
     def _metric(
-        self, federation: Federation, setting: Setting, table: _Table, whitening: FloatArray
+        self,
+        federation: Federation,
+        setting: Setting,
+        table: NoisedTable,
+        whitening: FloatArray,
     ) -> ScoreMetric:
         """About standard deviations of the score; the information tells how far off it is."""
         cap = math.sqrt(_CAP * setting.columns)
@@ -370,46 +333,9 @@ def _alike(scale: PublicScale) -> int:
     return 2 if scale.moment_bound == 1.0 and _MOMENTS == _TABLE else 1
 
 
-def usual_pieces(events: float) -> int:
-    """How many pieces time is cut into where nobody says: by the events that are expected."""
-    return int(np.clip(events / _EVENTS, _FEWEST, _MOST))
-
-
 def _cap(columns: int) -> float:
     """The longest [1, z] that counts in full."""
     return math.sqrt(_CAP * (columns + 1))
-
-
-def table_cells(horizon: float, unit: float | None, pieces: int) -> Pieces:
-    """The public cells of the life table, from zero to the horizon, for so many pieces."""
-    cells = _CELLS * pieces
-    bounds = horizon * (np.arange(cells + 1) / cells) ** _NARROWER
-    return Pieces.on_units(bounds, unit)
-
-
-def _followed(reached: FloatArray, noise: float) -> int:
-    """How many cells are reached by patients who stand out of the noise; all if none is."""
-    unsure = noise * np.sqrt(2.0 * np.arange(reached.size, 0, -1))
-    lost = np.flatnonzero(reached <= np.maximum(_CLEAR_PATIENTS * unsure, 0.5))
-    return int(lost[0] if lost.size and lost[0] else reached.size)
-
-
-def _joined(events: FloatArray, noise: float, kept: IntArray) -> IntArray:
-    """Those bounds between which so many events happened that they stand out of the noise."""
-    bounds = [0]
-    for bound in kept[1:].tolist():
-        within = events[bounds[-1] : bound]
-        if within.sum() > max(_CLEAR_EVENTS * noise * math.sqrt(within.size), 0.5):
-            bounds.append(bound)
-    return np.array([*(bounds[:-1] or [0]), kept[-1]])
-
-
-def _cut(events: FloatArray, total: float, wanted: int) -> IntArray:
-    """Between which cells pieces begin: about as many events in each, as far as noise tells."""
-    happened = np.maximum.accumulate(np.append(0.0, np.cumsum(events)))
-    happened *= total / max(float(happened[-1]), 1.0)
-    after = np.searchsorted(happened, total * np.arange(1, wanted) / wanted)
-    return np.unique(np.concatenate([[0], np.clip(after, 1, events.size), [events.size]]))
 
 
 def fewest_of(centers: int, needed: int = 0) -> int:

@@ -25,8 +25,6 @@ from fedcox.solvers.private_newton import (
     PrivateNewton,
     PublicScale,
     fewest_of,
-    table_cells,
-    usual_pieces,
 )
 from fedcox.solvers.solver import Watcher
 from fedcox.study.cells import cells_between
@@ -44,6 +42,7 @@ from fedcox.study.notices import large_delta, lost_centers
 from fedcox.study.study import Study
 from fedcox.study.study_tables import Noise
 from fedcox.survival.cohort import FloatArray
+from fedcox.survival.noised_table import table_cells, usual_pieces
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.survival_curve import CurveError
 from fedcox.survival.time_grid import Pieces

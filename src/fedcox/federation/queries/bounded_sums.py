@@ -1,7 +1,8 @@
 """The noised sums that private fits are made from: in none of them a patient can be seen.
 
 Each patient adds a row of numbers that is no longer than the release's sensitivity; the rows
-are those of `survival/bounded_shares.py`, cut at that length whatever the question says.
+are those of `survival/bounded_rows.py` and `survival/bounded_shares.py`, cut at that length
+whatever the question says.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from fedcox.federation.setting import Setting
 from fedcox.federation.sums import Shapes, triangle
 from fedcox.models.predictor import linear_alone
 from fedcox.privacy.noise import GaussianRelease
-from fedcox.survival.bounded_shares import (
-    ScoreMetric,
+from fedcox.survival.bounded_rows import (
     event_rows,
-    information_rows,
     moment_rows,
     product_rows,
-    score_rows,
     shortened,
+)
+from fedcox.survival.bounded_shares import (
+    ScoreMetric,
+    information_rows,
+    score_rows,
 )
 from fedcox.survival.bounds import positive, shaped
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
