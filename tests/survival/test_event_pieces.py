@@ -23,7 +23,7 @@ from fedcox.survival.event_pieces import (
     recorded_unit,
     round_times,
 )
-from fedcox.survival.time_at_risk import STEPS
+from fedcox.survival.ties import STEPS
 from fedcox.survival.time_grid import Pieces
 
 counts = st.lists(st.integers(0, 30), min_size=1, max_size=60).filter(any)

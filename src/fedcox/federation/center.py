@@ -1,4 +1,8 @@
-"""One hospital: its patients, and the only door answers leave by."""
+"""One hospital: its patients, and the only door answers leave by.
+
+Between hospitals `engines/nvflare/center_end.py` then sends the bytes. In one process small
+centers are summed over together, after each has admitted the question.
+"""
 
 from __future__ import annotations
 

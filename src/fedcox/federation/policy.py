@@ -1,7 +1,8 @@
 """What does a hospital allow to leave? Its own `policy.toml`; no coordinator loosens it.
 
 A `Policy` holds the rules; a `Gate` stands between one study and the hospital's patients, and
-counts what it lets through.
+counts what it lets through. Here each question is checked; a whole study is before it begins,
+in `study/admission.py`.
 """
 
 from __future__ import annotations

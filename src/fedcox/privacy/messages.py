@@ -1,4 +1,4 @@
-"""What crosses between a center and the coordinator, as bytes.
+"""Messages of secure sums, as bytes between a center and the coordinator.
 
 Nothing in a message is executed or trusted: a message that cannot be read is a SecureSumError,
 and what a center sends is signed over the study, the session or round, the step and its name.

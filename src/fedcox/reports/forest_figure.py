@@ -1,4 +1,7 @@
-"""The forest plot: where each ratio and its interval lie on a logarithmic axis."""
+"""The forest plot: where each ratio and its interval lie on a logarithmic axis.
+
+`forest_cell` in `templates/figures.html.j2` draws it.
+"""
 
 from __future__ import annotations
 

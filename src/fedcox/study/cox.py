@@ -1,7 +1,8 @@
 """Cox's model over a federation: stratified by center, or pooled through WebDISCO's sums.
 
-With one center both are the ordinary Cox model. The order is that of every fit: agree on scale,
-solve, undo the scale, infer.
+The default fit is another one, `study/fit.py`, whose sums add up over centers. With one center
+both of these are the ordinary Cox model. The order is that of every fit: agree on scale, solve,
+undo the scale, infer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What is known of the loss at one point: value, gradient, curvature, as sums over patients.
 
 The loss is −log L(α, β) = Σ_i Σ_m f(v_im) + Σ_events h(v), v_im = exp(α_m + β·x_i), over the
-cells at risk; f and h belong to the link. `cell_blocks.py` computes it for few intervals,
-`risk_prefixes.py` for many.
+cells at risk; f and h belong to the link. `piece_sums.py` computes it in exact time,
+the default; `cell_blocks.py` for few intervals of grouped time, `risk_prefixes.py` for many;
+`preparation.py` chooses.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Cox's partial likelihood of one stratum: loss, gradient and Hessian, with tied event times.
 
+The default fit is not this but `piece_sums.py`, whose sums add up over centers; this is for one
+center, each center as a stratum, and WebDISCO (`study/cox.py`).
+
 Patients stand in decreasing order of time, so everyone at risk at an event time is a prefix.
 With w_i = exp(β·x_i) every event time s contributes terms log φ, where φ is the risk of the
 patients at s or later, less a part of those who have the event at s: none of it (Breslow), or

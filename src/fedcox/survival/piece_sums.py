@@ -1,4 +1,8 @@
-"""Costs that add up: a patient's hazard is a sum over pieces, so no cell is ever computed.
+"""The loss of the default fit, with its derivatives: Cox's model in exact time.
+
+It is the likelihood of a hazard that is constant in each piece, equation (67); where each event
+time is a piece, its maximum over the baseline is Cox's partial likelihood. A patient's hazard
+is a sum over pieces, so no cell is ever computed.
 
 With a_k = exp(α_k), the hazard summed over piece k at covariates zero, and r_i = exp(β·x_i), a
 patient who passes p_i pieces and lives through the part f_i of the next costs

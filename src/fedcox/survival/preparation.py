@@ -1,4 +1,8 @@
-"""Patients made ready for a fit: scaled, placed on the grid, laid out for fast sums."""
+"""Patients made ready for a fit: scaled, placed on the grid, laid out for fast sums.
+
+Here it is chosen what computes the loss: `piece_sums.py` in exact time, the default, and in
+grouped time `cell_blocks.py` or `risk_prefixes.py`.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from fedcox.errors import StudyError
 from fedcox.survival.bounds import between, increase, not_negative, positive, shaped
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 from fedcox.survival.threads import in_order, parts
-from fedcox.survival.time_at_risk import STEPS, TiedPieces, TimeAtRisk
+from fedcox.survival.ties import STEPS, TiedPieces
+from fedcox.survival.time_at_risk import TimeAtRisk
 
 CensoredInterval = Literal["include", "exclude", "half"]
 

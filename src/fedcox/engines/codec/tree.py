@@ -1,4 +1,4 @@
-"""How do plain values and arrays become bytes? So that they come back bit for bit.
+"""The wire format: plain values and arrays as bytes, which come back bit for bit.
 
 A message is a mark, the size of its plain part, that part in msgpack, and the content of its
 arrays one after the other, little-endian. In the plain part an array stands by its type and

@@ -1,4 +1,4 @@
-"""What are loss, gradient and curvature at these parameters? The question of every solver."""
+"""Loss, gradient and curvature at these parameters: the question of every solver."""
 
 from __future__ import annotations
 
