@@ -6,6 +6,7 @@ import multiprocessing
 import os
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,6 +30,25 @@ def budget(
 
 def reserve(of: Budget, epsilon: float = 0.25, study: str = "a" * 64) -> None:
     of.reserve(study, name="lung", epsilon=epsilon, delta=DELTA, releases=3)
+
+
+def test_a_study_that_goes_on_after_it_was_taken_over_is_counted_whole(tmp_path: Path) -> None:
+    own = Budget(tmp_path / "own" / "account", today=lambda: date(2026, 11, 19))
+    shared = Budget(tmp_path / "shared" / "account")
+    terms: dict[str, Any] = {"name": "x", "delta": 1e-5, "releases": 17}
+    own.reserve("a" * 64, epsilon=0.3, right="first", **terms)
+    shared.take_over(own)
+    own.reserve("a" * 64, epsilon=8.0, right="first", **terms)
+    for _ in range(2):
+        shared.take_over(own)
+        assert shared.spent.epsilon == pytest.approx(8.0)
+        assert (shared.spent.studies, shared.spent.delta) == (1, 1e-5)
+    # A new account at the same place is another one.
+    for file in (own.path, own.path.with_name("account.head")):
+        file.unlink()
+    own.reserve("b" * 64, epsilon=9.0, right="second", **terms)
+    shared.take_over(own)
+    assert shared.spent.epsilon == pytest.approx(17.0)
 
 
 def test_studies_add_up_until_nothing_is_left(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from fedcox.engines.in_process import InProcess
 from fedcox.errors import FedcoxWarning
 from fedcox.federation.center import Center
 from fedcox.federation.queries.interval_counts import IntervalCounts
+from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.privacy.study_memory import StudyMemory
@@ -195,6 +196,16 @@ def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(
         with StudyMemory(tmp_path / str(len(list(tmp_path.iterdir())))) as memory:
             assert StudyScope(plan, memory).allows(order[0], among)
             assert not StudyScope(plan, memory).allows(order[1], among), "after a restart"
+
+
+def test_the_end_of_follow_up_is_looked_for_once_and_patients_are_read_one_way() -> None:
+    plan = study(STUDY.replace("width = 60\nhorizon = 720\n", "pieces = 6\n"))
+    kept, among = StudyScope(plan), ("Aachen", "Bern", "Cork")
+    cells = [Pieces(np.linspace(0.0, end, 11)) for end in (1000.0, 1010.0)]
+    assert [kept.allows(LastInterval(each), among) for each in cells] == [True, False]
+    counted = cells_between(None, None, 700.0, 1.0).pieces
+    assert not kept.allows(IntervalCounts(counted, "exclude"), among)
+    assert kept.allows(IntervalCounts(counted, "include"), among)
 
 
 def test_patients_are_counted_on_one_grid_alone(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ import pandas as pd
 import pytest
 
 from fedcox.engines.in_process import InProcess
-from fedcox.errors import NotConvergedWarning, StudyError
+from fedcox.errors import NoiseWarning, NotConvergedWarning, StudyError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.solvers.private_ascent import LeftOut
-from fedcox.study import noised_fit
+from fedcox.study import noised_notices
 from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.noised_fit import planned, spending
@@ -376,7 +376,9 @@ def test_a_level_without_events_or_with_events_at_once_has_no_interval(
         event = frame["e"].where(~level, outcome)
         frames[name] = frame.assign(sex=np.where(level, "f", "m"), t=time, e=event)
     study = Study(**tables(privacy=under(price=0.05, events=1400)))
-    with pytest.warns(NotConvergedWarning, match="The effect of sex_f may have no end"):
+    with pytest.warns(
+        NotConvergedWarning, match="of sex_f may have no end|is lost in its noise"
+    ):
         found = fit(study, seeded(study, frames))
     assert not found.inferred
 
@@ -397,10 +399,43 @@ def test_many_events_left_out_are_a_notice() -> None:
         metric=SimpleNamespace(events=np.array([300.0, 200.0])),
         left_out=LeftOut(events=14.0, expected=15.0, noise=2.0),
     )
-    (notice,) = noised_fit._left_out(cast(Any, solution))
+    (notice,) = noised_notices._left_out(cast(Any, solution))
     assert "about 15 events (give or take 4)" in notice.text
     solution.left_out = LeftOut(events=3.0, expected=4.0, noise=2.0)
-    assert not noised_fit._left_out(cast(Any, solution))
+    assert not noised_notices._left_out(cast(Any, solution))
+
+
+def test_rare_levels_and_ranges_far_too_wide_are_a_notice() -> None:
+    """They do not count in full; who lies within three standard deviations does."""
+    rng = np.random.default_rng(4)
+    wide = {"type": "number", "min": -40.0, "max": 40.0}
+    study = Study(**tables(covariates=tables()["covariates"] | {"x1": wide}))
+    frames = {
+        name: frame.assign(sex=np.where(rng.random(EACH) < 0.01, "f", "m"))
+        for name, frame in FRAMES.items()
+    }
+    with pytest.warns(NoiseWarning):
+        texts = [notice.text for notice in fit(study, seeded(study, frames)).notices]
+    assert (
+        sum(
+            "The range of x1 is" in text and "standard deviations wide" in text
+            for text in texts
+        )
+        == 1
+    )
+    assert sum("patients are sex_f" in text for text in texts) == 1
+    assert not any("x0" in text for text in texts)
+    assert not any("sex_f" in notice.text for notice in fitted().notices)
+
+
+@pytest.mark.parametrize(
+    ("noise", "fault"),
+    [({"epsilon": 1001}, "epsilon"), ({"epsilon": 1, "delta": 0.02}, "delta")],
+)
+def test_noise_that_stands_for_nothing_is_refused(noise: dict[str, Any], fault: str) -> None:
+    """Else sums that are exact but for their name would leave where no policy allows that."""
+    with pytest.raises(StudyError, match=rf"privacy.*noise.*{fault}"):
+        Study(**tables(privacy=under(**noise)))
 
 
 GROUPED = {"grid": {"width": 90.0, "horizon": HORIZON}}

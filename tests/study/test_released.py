@@ -18,7 +18,7 @@ from fedcox.study.inference import estimated
 from fedcox.study.released import released
 from tests import fitted_examples as examples
 
-NOISE = {"privacy": {"noise": {"epsilon": 1e6, "patients": 600}}}
+NOISE = {"privacy": {"noise": {"epsilon": 1000, "patients": 600}}}
 
 
 def patients(size: int = 600, seed: int = 0) -> pd.DataFrame:
@@ -31,7 +31,7 @@ def patients(size: int = 600, seed: int = 0) -> pd.DataFrame:
         {
             "year": year,
             "marker": marker.clip(-4, 4),
-            "again": (marker + rng.normal(0.0, 0.02, size)).clip(-4, 4),
+            "again": (marker + rng.normal(0.0, 0.1, size)).clip(-4, 4),
             "days": np.ceil(np.minimum(time, 300.0)),
             "died": (time < 300.0).astype(int),
         }

@@ -169,13 +169,19 @@ class Budget:
 
     def take_over(self, other: Budget) -> None:
         """Write down what was paid on the same patients in another account; once each."""
-        payments = () if other.path == self.path else other.spent.payments
-        for number, payment in enumerate(payments, 1):
-            right = f"{other.path}, {number}"
+        if other.path == self.path:
+            return
+        with other._locked():
+            taken = _payments(other._lines())
+        for first, payment in taken.items():
+            right = _hash(f"{other.path}\n{first}")  # two accounts may have begun alike
             with self._locked():
                 lines = self._lines()
-                if any(line.right == right for line in lines):
+                paid = math.fsum(line.epsilon for line in lines if line.right == right)
+                if payment.epsilon <= paid * (1.0 + _ROUNDING):
                     continue
+                if paid:  # the study went on after it was taken over
+                    payment = replace(payment, epsilon=payment.epsilon - paid, delta=0.0)
                 last = _hash(lines[-1].text()) if lines else _BEGIN
                 self._finish(lines, last)
                 self._append(_Line(_VERSION, **asdict(payment), previous=last, right=right))
@@ -303,17 +309,23 @@ class Budget:
 
 
 def _spent(lines: list[_Line]) -> Spent:
-    """Study by study: what was paid later under the same right is of the same study."""
+    return Spent(tuple(_payments(lines).values()))
+
+
+def _payments(lines: list[_Line]) -> dict[str, Payment]:
+    """Study by study, by the hash of its first line; later ones under its right are its own."""
+    firsts: dict[str, str] = {}
     payments: dict[str, Payment] = {}
-    for number, line in enumerate(lines):
-        right = line.right or str(number)
-        first = payments.get(right)
-        payments[right] = (
+    for line in lines:
+        own = _hash(line.text())
+        first = firsts.setdefault(line.right or own, own)
+        before = payments.get(first)
+        payments[first] = (
             line.payment
-            if first is None
-            else replace(first, epsilon=first.epsilon + line.epsilon)
+            if before is None
+            else replace(before, epsilon=before.epsilon + line.epsilon)
         )
-    return Spent(tuple(payments.values()))
+    return payments
 
 
 def _faults(epsilon: Any, delta: Any) -> list[str]:

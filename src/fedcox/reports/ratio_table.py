@@ -47,7 +47,7 @@ WARNING_TITLES: Mapping[str, str] = {
     "DoubtfulTimesWarning": "Times that may be dates",
     "FilledCellsWarning": "Missing values filled with the mean",
     "LostCentersWarning": "Centers that stopped answering",
-    "NoiseWarning": "Patients who weigh less under noise",
+    "NoiseWarning": "What noise changes",
     "LargeDeltaWarning": "A delta that is too large",
 }
 _ROOM = 60  # for the lines below a narrow table

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 #: How much an event may weigh, and until when a patient is watched, in standard deviations of
 #: a usual patient's score.
 _REACH = 40.0
-#: The largest trace of one patient's information, in units of the usual one.
-_CAP_INFORMATION = 5.0
+#: The largest trace of one patient's information, in units of the usual one, and of how many
+#: parameters at least: with few a level need not be rare to have more.
+_CAP_INFORMATION, _FEWEST_PARAMETERS = 5.0, 6
 #: How far a Newton step is off, in parts of itself: by what the information may be off, and by
 #: the curvature, with the square of the distance.
 _OFF, _CURVED = 0.3, 0.1
@@ -253,10 +254,14 @@ class PrivateAscent:
         if not faults:  # in noise and nothing else there is no more to be seen
             separated = self._separated(weights, together[pieces:])
             if separated.any():
-                faults.append("at one end of a covariate there are events only, or hardly any")
+                faults.append(
+                    "at one end of a covariate there are events only, or hardly any, or noise "
+                    "makes it look so"
+                )
             if left_out.surprise < -(_SURPRISE_OF_MANY if left_out.many else _SURPRISE):
                 faults.append(
-                    "the model does not hold for patients whose covariates lie far out"
+                    "the model does not hold for patients whose covariates lie far out, or "
+                    "noise makes it look so"
                 )
         # What is noise and nothing else may lie anywhere: then no farther than steps led.
         end = self._here if faults else together
@@ -361,7 +366,12 @@ def smooth(
 
 def information_cap(columns: int, events: float) -> float:
     """The root of the largest trace of one patient's information."""
-    return math.sqrt(_CAP_INFORMATION * (columns + 1) / events)
+    return math.sqrt(usual_traces(columns) / events)
+
+
+def usual_traces(columns: int) -> float:
+    """How many times the information of an event one patient's may be."""
+    return _CAP_INFORMATION * max(columns + 1, _FEWEST_PARAMETERS)
 
 
 def reach_of(pieces: int, columns: int, events: float) -> float:

@@ -310,7 +310,8 @@ class PrivateNewton:
         mean = square[0, 1:] / counted
         values, directions = np.linalg.eigh(square[1:, 1:] / counted - np.outer(mean, mean))
         unsure = spread_of(noise / counted, columns)
-        apart = bool(values.min(initial=np.inf) > unsure)
+        # Of few columns the noise of one eigenvalue is more than that of its neighbours.
+        apart = bool(values.min(initial=np.inf) > (1.0 + 2.0 / columns) * unsure)
         values = np.maximum(values, 0.0) + max(_LEFT, min(unsure, _MOST_LEFT))
         return np.asarray((directions / np.sqrt(values)) @ directions.T), apart
 

@@ -21,7 +21,6 @@ from fedcox.privacy.accountant import (
 )
 from fedcox.solvers.private_ascent import PrivateSolution
 from fedcox.solvers.private_newton import (
-    OFF_BY,
     PrivateNewton,
     PublicScale,
     fewest_of,
@@ -33,31 +32,27 @@ from fedcox.study.fit_rows import (
     CenterRow,
     Coefficient,
     Guarantee,
-    Notice,
     versions,
 )
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.inference import estimated
+from fedcox.study.noised_notices import noise_notices
 from fedcox.study.notices import large_delta, lost_centers
 from fedcox.study.study import Study
-from fedcox.study.study_tables import Noise
+from fedcox.study.study_tables import MOST_EPSILON, Noise
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.noised_table import table_cells, usual_pieces
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.survival_curve import CurveError
 from fedcox.survival.time_grid import Pieces
 
-#: Beyond this epsilon no noise is added: it would stand for nothing.
-MOST_EPSILON = 1000.0
-#: So large a part of the events is worth a word; where the model is right it is less.
-_MANY_LEFT_OUT = 0.01
 #: The largest logarithm of a hazard; what did not arrive may have any.
 _HIGHEST = 700.0
 #: Of the noise that has a price, as a logarithm.
 _PRECISION = 1e-6
 
 
-class _Pieces(NamedTuple):
+class PublicPieces(NamedTuple):
     """The cells of the life table, whether pieces are cut from them, and how many there are."""
 
     cells: Pieces
@@ -100,9 +95,7 @@ def fit_noised(
         concordance=None,
         convergence=(),
         notices=(
-            *_not_arrived(study, solution),
-            *_left_out(solution),
-            *_off_the_plan(study, solution, pieces),
+            *noise_notices(study, solution, public_scale(study), pieces),
             *large_delta(noise_of(study).delta, noise_of(study).patients),
             *lost_centers(
                 [name for name in begun if name not in federation.names], done_again=False
@@ -204,19 +197,19 @@ def _of_price(solver: PrivateNewton, noise: Noise) -> PrivateNewton:
     return replace(solver, multiplier=math.exp(low))
 
 
-def public_pieces(study: Study) -> _Pieces:
+def public_pieces(study: Study) -> PublicPieces:
     """Cells that the study file alone gives, so that no patient is asked about them."""
     grid, unit = study.grid, study.outcome.resolution
     if grid.edges is None and grid.width is None:
         if grid.horizon is None:
             raise ValueError("Under noise a study names its horizon.")
         count = grid.pieces or usual_pieces(noise_of(study).expected_events)
-        return _Pieces(table_cells(grid.horizon, unit, count), True, count)
+        return PublicPieces(table_cells(grid.horizon, unit, count), True, count)
     horizon = grid.horizon if grid.edges is None else grid.edges[-1]
     named = cells_between(grid.edges, grid.width, horizon or 0.0, unit).named
     if named is None:
         raise ValueError("These cells have names.")
-    return _Pieces(named, False, named.intervals)
+    return PublicPieces(named, False, named.intervals)
 
 
 def public_scale(study: Study) -> PublicScale:
@@ -241,67 +234,6 @@ def _range(column: NumberColumn) -> tuple[float, float]:
     if column.minimum is None or column.maximum is None:
         raise ValueError("Under noise a study names the ranges of its numbers.")
     return column.minimum, column.maximum
-
-
-def _not_arrived(study: Study, solution: PrivateSolution) -> list[Notice]:
-    if not solution.faults:
-        return []
-    names = [study.schema.encoded_names[at] for at in np.flatnonzero(solution.separated)]
-    effects = f" The effect of {', '.join(names)} may have no end." if names else ""
-    return [
-        Notice(
-            "NotConvergedWarning",
-            "The fit did not arrive: "
-            + "; ".join(solution.faults)
-            + f".{effects} So there are no intervals and no p-values, and ratios may be noise "
-            "and nothing else. Allow a larger epsilon, plan with more patients, or with fewer "
-            "covariates, rare levels or pieces.",
-        )
-    ]
-
-
-def _left_out(solution: PrivateSolution) -> list[Notice]:
-    """Patients far out: they decide nothing where the model is right, and much where not."""
-    _, expected, error = solution.left_out
-    events = float(solution.metric.events.sum())
-    if solution.faults or expected < max(_MANY_LEFT_OUT * events, 3.0 * error):
-        return []
-    return [
-        Notice(
-            "NoiseWarning",
-            "Patients whose covariates lie far out, or whose risk is high, do not count in "
-            f"full: about {expected:.0f} events (give or take {2.0 * error:.0f}) that the "
-            "model expects of them are left out. Where the model is not right for them "
-            "coefficients differ from those of a fit without noise. Columns with long tails "
-            "are better taken as logarithms.",
-        )
-    ]
-
-
-def _off_the_plan(study: Study, solution: PrivateSolution, planned: _Pieces) -> list[Notice]:
-    """Where the noised life table has other times or events than the study file supposes."""
-    if solution.faults:
-        return []
-    notes, edges, horizon = [], solution.setting.grid.edges, float(planned.cells.horizon)
-    if edges[-1] < horizon:
-        notes.append(
-            f"Time ends at {edges[-1]:g}, not at the study's {horizon:g}: beyond it the "
-            "patients who are left do not stand out of the noise. Later events are left out."
-        )
-    named = int(np.count_nonzero(planned.cells.edges <= edges[-1]))
-    if not planned.cut and edges.size < named:
-        notes.append(
-            f"Of the {named} pieces of time that the study names {named - edges.size} were "
-            "joined with neighbours, since their events do not stand out of the noise."
-        )
-    found, expected = float(solution.metric.events.sum()), noise_of(study).expected_events
-    if found < OFF_BY * expected:
-        notes.append(
-            f"There are about {found:,.0f} events, where the study supposes {expected:,}. So "
-            "noise costs more of the standard errors than was planned; it is counted in them. "
-            "Name about the right number in [privacy.noise] events."
-        )
-    return [Notice("NoiseWarning", note) for note in notes]
 
 
 def _guarantee(

@@ -13,12 +13,12 @@ from fedcox.data.wording import counted
 from fedcox.errors import StudyError
 from fedcox.privacy.accountant import gaussian_epsilon
 from fedcox.solvers.private_newton import PrivateNewton
-from fedcox.study.noised_fit import MOST_EPSILON, planned
+from fedcox.study.noised_fit import planned
 from fedcox.study.notices import large_delta
 from fedcox.study.power import LEVEL, POWER, smallest_log_ratio
 from fedcox.study.study import Study
 from fedcox.study.study_rules import masked_faults
-from fedcox.study.study_tables import USUAL_PRICE, Noise
+from fedcox.study.study_tables import MOST_EPSILON, USUAL_PRICE, Noise
 
 #: A price, or an epsilon: one of the two.
 _Asked = tuple[float | None, float | None]

@@ -15,6 +15,7 @@ import numpy as np
 from fedcox.federation.digest import digest
 from fedcox.federation.queries.bounded_sums import NoisedLifeTable, NoisedMoments
 from fedcox.federation.queries.event_times import EventTimes
+from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.local_steps import LocalTraining
 from fedcox.federation.queries.recorded_unit import UNITS
@@ -51,6 +52,7 @@ class StudyScope:
         self._study, self._memory = study, memory
         self._noised = isinstance(study.privacy.noise, Noise)
         self._grouped = LINKS[study.model.link].grouped
+        self._reading = study.model.censored_interval if self._grouped else "include"
         self._grids = {} if memory is None else dict(memory.now.grids)
         width, horizon = study.grid.width, study.grid.horizon
         self._edges = None
@@ -69,8 +71,8 @@ class StudyScope:
         setting = _setting(query)
         if setting is not None:
             return self._keeps_setting(setting, frozenset(among))
-        if isinstance(query, LastInterval) and not self._grouped:
-            return True  # the cells are public, and say nothing but where follow-up ends
+        if isinstance(query, IntervalCounts) and query.reading != self._reading:
+            return False
         grid = getattr(query, "grid", None)
         if grid is None:
             return True
@@ -91,7 +93,9 @@ class StudyScope:
         asked, names = digest(grid).hex(), json.dumps([kind, *sorted(among)])
         if names in self._grids:
             return self._grids[names] == asked
-        if not self._keeps_grid(grid, counted=kind != _MODEL):
+        # Cells to find the end of follow-up are public; a second choice would narrow it down.
+        public = kind == LastInterval.__name__ and not self._grouped
+        if not public and not self._keeps_grid(grid, counted=kind != _MODEL):
             return False
         self._grids[names] = asked
         if self._memory is not None:

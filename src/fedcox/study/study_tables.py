@@ -216,6 +216,8 @@ def _with_names(covariates: object) -> object:
 Covariates = Annotated[tuple[Covariate, ...], Field(min_length=1), BeforeValidator(_with_names)]
 
 
+#: Beyond this epsilon noise stands for nothing: sums would be exact but for their name.
+MOST_EPSILON = 1000.0
 #: Of noise, where a study says neither this nor an epsilon.
 USUAL_PRICE = 0.05
 
@@ -229,9 +231,9 @@ class Noise(Table):
     have the event, half of them if nobody says: public numbers.
     """
 
-    epsilon: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    epsilon: Annotated[float, Field(gt=0, le=MOST_EPSILON)] | None = None
     price: Annotated[float, Field(gt=0, le=1)] | None = None
-    delta: Annotated[float, Field(ge=1e-15, le=0.1)] = 1e-5
+    delta: Annotated[float, Field(ge=1e-15, le=0.01)] = 1e-5
     patients: AtLeastOne = Field(
         description="about how many patients take part, a public number"
     )

@@ -71,7 +71,8 @@ class Scaling:
             np.subtract(kept, self.mean, out=out)
             out *= 1.0 / self.spread
         if not complete and np.isnan(out.sum()):
-            np.nan_to_num(out, copy=False, nan=0.0)
+            # Infinities stay: nothing becomes of a row that depends on the other rows.
+            np.nan_to_num(out, copy=False, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
     def _apply_flat(self, given: FloatArray, out: FloatArray) -> None:
         """The same, many rows as one: long runs are twice as fast as one run a patient."""
