@@ -203,7 +203,7 @@ class OwnModule(AbstractArchitecture):
     >>> own.build()
     Linear(in_features=2, out_features=1, bias=False)
 
-    Next: `fedcox.NetworkPlan(own)`; when its file is read again, `TrainedNetwork.load(path, own)`.
+    Next: `fedcox.NetworkPlan(own)`; to read its file again, `TrainedNetwork.load(path, own)`.
     """
 
     name: str

@@ -45,7 +45,7 @@ class ProportionalHazards(AbstractSurvivalEstimator):
     >>> X, y = patients[["age", "marker"]], (patients["time"], patients["status"])
     >>> model = fedcox.ProportionalHazards().fit(X, y)
     >>> model.coef_.round(3), round(model.score(X, y), 3)
-    (array([0.028, 0.165]), 0.573)
+    (array([0.028, 0.165]), 0.588)
 
     Next: `summary_`, `predict(X)` (log risk), `predict_survival_function(X)`; any pipeline or
     grid search. For patients of several hospitals `fedcox.fit`.
@@ -116,12 +116,12 @@ class DiscreteTimeCox(AbstractSurvivalEstimator):
     >>> from fedcox.data.synthetic import simulate_hospitals
     >>> patients = simulate_hospitals(600, 3, rng=np.random.default_rng(1)).frame
     >>> X, y = patients[["age", "marker"]], (patients["time"], patients["status"])
-    >>> model = fedcox.DiscreteTimeCox(width=30, link="logit").fit(X, y)
+    >>> model = fedcox.DiscreteTimeCox(width=90, horizon=1500).fit(X, y)
     >>> model.coef_.round(3)
-    array([0.028, 0.165])
+    array([0.029, 0.163])
 
     Next: `summary_`, `baseline_`, `predict_survival_function(X)`; over several hospitals
-    `fedcox.fit` with `grid={"width": 30}` and `model={"link": "logit"}`.
+    `fedcox.fit` of a study with `grid={"width": 90}` and `model={"link": "cloglog"}`.
     """
 
     def __init__(

@@ -81,12 +81,33 @@ class NoiseChoice:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What is told of a study before anybody is asked.
+    """What `fedcox.plan` says of a study before anybody is asked.
 
-    `choices` are what the study asks for (`own`) beside others, from no noise to much. `table`
-    and `curves` have the same over the number of patients, events in proportion: a list of
-    points for each choice. `patients_for` is how many patients it takes until the price that
-    the study asks for has these epsilons; empty where it asks for an epsilon.
+    own             what the study asks for; `exact`, the same without noise
+    choices         these two beside others, from no noise to much, each with its `epsilon`,
+                    `price` (factor on standard errors) and `smallest` hazard ratios
+    effects         what the smallest ratios are of: a level with this share, one SD of a number
+    table, curves   the choices over the number of patients, events in proportion
+    patients_for    how many patients it takes until the price that the study asks for has
+                    these epsilons; empty where it asks for an epsilon
+    remarks         what must be known of these numbers
+
+    >>> import fedcox
+    >>> study = fedcox.Study(
+    ...     outcome={"time": "days", "event": "died", "unit": "days"},
+    ...     covariates={"age": {"type": "number", "min": 18, "max": 95}},
+    ...     grid={"horizon": 1800},
+    ...     privacy={"noise": {"epsilon": 3, "patients": 2000, "events": 900}},
+    ... )
+    >>> planned = fedcox.plan(study)
+    >>> [effect.label for effect in planned.effects]
+    ['50 % level', 'one SD']
+    >>> [round(ratio, 2) for ratio in planned.own.smallest]
+    [1.24, 1.11]
+    >>> [round(ratio, 2) for ratio in planned.exact.smallest]
+    [1.21, 1.1]
+
+    Next: `to_dict()` for JSON; `fedcox plan study.toml --out plan.html` makes a page of it.
     """
 
     name: str

@@ -60,7 +60,7 @@ def concordance_index(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> Con
     >>> pairs.index
     0.7
 
-    Next: `fitted.predict_log_risk(frame)` and `trained.risk(cohort)` give risks of new patients.
+    Next: `fitted.predict_log_risk(frame)` or `trained.risk(cohort)` for risks of new patients.
     """
     times, events, risks = _checked(time, event, risk)
     keys = _by_time_then_risk(times, events, risks)

@@ -171,9 +171,9 @@ class TimeGrid:
 
         t → Q·⌈t/Q⌉        intervals (0, Q], (Q, 2Q], … of width Q
 
-    edges   right ends of the intervals, increasing, in the unit of time; the last is the horizon
-    width   Q. Without it each edge is an *instant*: a distinct event time s, with everyone still
-            under observation at s at risk there, as in Cox's model
+    edges   right ends of the intervals, increasing, in a unit of time; the last is the horizon
+    width   Q. Without it each edge is an *instant*: a distinct event time s, with everyone
+            still under observation at s at risk there, as in Cox's model
     ends    how many intervals of one width each edge closes, where neighbours were merged
 
     >>> import fedcox
@@ -181,7 +181,7 @@ class TimeGrid:
     >>> grid.edges.tolist()
     [90.0, 180.0, 270.0, 360.0, 400.0]
 
-    Next: a study says `grid={"width": 90}` with a link "cloglog" or "logit", and makes the grid.
+    Next: a study with `grid={"width": 90}` and the link "cloglog" or "logit" makes its own.
     """
 
     edges: FloatArray
