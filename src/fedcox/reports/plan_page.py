@@ -41,7 +41,8 @@ from fedcox.reports.plot import (
 )
 from fedcox.study.fit_rows import versions
 from fedcox.study.noised_fit import MOST_EPSILON
-from fedcox.study.study_plan import NoiseChoice, StudyPlan
+from fedcox.study.power import NoiseChoice
+from fedcox.study.study_plan import StudyPlan
 
 #: Ratios and epsilons beyond these are of no use, and would flatten the curves.
 _MOST_RATIO, _LEAST_EPSILON, _MOST_EPSILON = 5.0, 0.1, 100.0

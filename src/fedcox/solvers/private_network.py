@@ -54,7 +54,7 @@ class PrivateNetwork(AbstractTrainer):
     >>> private = fedcox.PrivateNetwork(patients=350, epsilon=1.0, delta=1e-5)
     >>> noise = private.noise_in_log_risk(private.release(), centers=3)
     >>> f"a usual patient's log risk is off by about {noise:.1f}"
-    "a usual patient's log risk is off by about 0.4"
+    "a usual patient's log risk is off by about 0.5"
     >>> plan = fedcox.NetworkPlan(
     ...     fedcox.Perceptron(columns=1),
     ...     width=100,

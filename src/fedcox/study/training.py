@@ -93,8 +93,7 @@ def train_network(
     >>> plan = fedcox.NetworkPlan(fedcox.Perceptron(2, (8,)), solver=solver)
     >>> trained = fedcox.train_network(plan, federation)
     >>> others = center(200)
-    >>> pairs = fedcox.concordance_index(others.time, others.event, trained.risk(others))
-    >>> pairs.index > 0.55
+    >>> fedcox.concordance_index(others.time, others.event, trained.risk(others)).index > 0.55
     True
 
     Next: `trained.survival(others, times=[100, 200])`, `trained.save("network.safetensors")`.
@@ -117,8 +116,8 @@ def train_network(
         alpha, slope = _without_weights(federation, agreed, solution)
     record = _record(plan, federation, agreed, solution, mark, begun)
     warn_of(record.notices)
-    baseline = _whole_baseline(agreed, alpha)
-    return TrainedNetwork(agreed.setting, solution.beta, baseline, slope, record)
+    whole = _whole_baseline(agreed, alpha)
+    return TrainedNetwork(agreed.setting, solution.beta, whole, slope, record)
 
 
 def with_noise(plan: NetworkPlan, federation: Federation) -> InProcess:
