@@ -110,6 +110,7 @@ class FittedStudy:
 
     @property
     def interval_ends(self) -> FloatArray:
+        """Where the pieces or intervals end, in the unit of time."""
         return np.array([row.interval_end for row in self.baseline], dtype=np.float64)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,19 @@ class Study(Table):
 
     def __hash__(self) -> int:
         return hash(self.to_toml())
+
+
+#: As `help` shows it: the tables by name, an empty one for its defaults.
+Study.__signature__ = Signature(
+    [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if table.is_required() else {},
+        )
+        for name, table in Study.model_fields.items()
+    ]
+)
 
 
 def _plain(table: Any) -> Any:

@@ -92,6 +92,7 @@ class TrainedNetwork:
 
     @property
     def architecture(self) -> AbstractArchitecture:
+        """Which network φ is."""
         return self.network.architecture
 
     @property
