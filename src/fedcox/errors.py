@@ -62,7 +62,7 @@ class FedcoxError(Exception):
     This study cannot be run as it is.
       - [outcome] event: missing; it is the column that says whether the event happened.
 
-    Next: mend what is named, and say it again; nothing was written and nobody was asked.
+    Next: mend what is named, and run it again.
     """
 
 

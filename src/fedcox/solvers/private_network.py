@@ -44,7 +44,8 @@ class PrivateNetwork(AbstractTrainer):
                     planned size of the study
     epsilon, delta  what all rounds together spend: how much one patient can change, at most
     steps           rounds; more of them share the same epsilon, with more noise in each
-    clip            length to which a patient's gradient g_i, of all slides, is clipped
+    clip            length to which a patient's gradient g_i is clipped, of weights and baseline
+                    together, over all slides
     sampling_rate   below one every round is over patients drawn in secret
     learning_rate   falls to zero over the second half
 

@@ -179,8 +179,9 @@ def fit(study: Study, federation: Federation, watch: Watcher | None = None) -> F
 
         λ(t | x) = λ_k · exp(β·x)        for t in piece k of time
 
-    β and λ_k are those of all patients together, however they are split over centers. With a
-    piece for every event time it is Cox's model with Efron's ties.
+    β and λ_k are those of all patients together, however they are split over centers; noise and
+    the solver "fedavg" come near them. With a piece for every event time it is Cox's model with
+    Efron's ties.
 
     study       what to fit: columns, time, link, solver, protection (`fedcox.Study`)
     federation  whom to ask: `fedcox.InProcess`, where every center is in this process. With

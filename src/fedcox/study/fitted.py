@@ -49,6 +49,8 @@ class FittedStudy:
 
         S(t | x) = exp(−Λ(t) · exp(β·x)),    Λ(t) the sum of λ_k · (time in piece k up to t)
 
+    That is with the link "log"; grouped time is as in `fedcox.DiscreteTimeCox`.
+
     summary             a row for each covariate: coef, ratio, interval, p; lifelines' names
     ratio_name          what exp(coef) is: "hazard ratio", or of a logit "hazard odds ratio"
     covariance          of the coefficients, by their names
@@ -74,7 +76,7 @@ class FittedStudy:
     [730.0, 1010.0]
 
     Next: `predict_survival_band` for 95 % bands, `save("fit.json")`, which
-    `FittedStudy.read` reads back; `fedcox report` makes a page of it.
+    `FittedStudy.read` reads back; `fedcox report` makes the page of a folder with it.
     """
 
     study: Study
