@@ -1,4 +1,34 @@
-"""fedcox: survival analysis on patients who never leave their hospitals."""
+"""Survival analysis on patients who never leave their hospitals.
+
+    log hazard of patient x in piece k of time  =  α_k + φ(x),    φ(x) = β·x, or a network
+
+What a fit needs of the patients are sums over them, and the sums of the hospitals add up: a fit
+over hospitals is the fit of all their patients in one table.
+
+>>> import numpy as np
+>>> import fedcox
+>>> from fedcox.data.synthetic import simulate_hospitals
+>>> patients = simulate_hospitals(600, 3, rng=np.random.default_rng(1)).frame
+>>> study = fedcox.Study(
+...     outcome={"time": "time", "event": "status"}, covariates=["age", "marker"]
+... )
+>>> hospitals = fedcox.InProcess.from_frame(study, patients, center="hospital")
+>>> fitted = fedcox.fit(study, hospitals)
+>>> fitted.summary["exp(coef)"].round(2).to_dict()
+{'age': 1.03, 'marker': 1.18}
+
+`help(fedcox.fit)`, and so on for every name here:
+
+a study         Study, InProcess, fit, FittedStudy; before it: plan, StudyPlan
+one table       ProportionalHazards, DiscreteTimeCox: estimators as scikit-learn's
+a network as φ  NetworkPlan, train_network, TrainedNetwork
+  which one     Perceptron, TileScorer, TileScorerWithTable, OwnModule
+  its training  NetworkAdam, NetworkAveraging, PrivateNetwork
+patients        Cohort, Bags; TimeGrid, concordance_index
+what went wrong FedcoxError, FedcoxWarning
+
+Next: docs/tutorial-python.md; `fedcox --help` for the same from a terminal.
+"""
 
 from __future__ import annotations
 

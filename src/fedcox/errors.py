@@ -48,7 +48,22 @@ from functools import cache
 
 
 class FedcoxError(Exception):
-    """Anything fedcox raises on purpose."""
+    """Anything fedcox raises on purpose: what was found, what is needed, what to do.
+
+    All faults of a study or of a file come at once; columns and counts are named, never a
+    patient's value. Wrong input is an `InputError`, whose `faults` are the single sentences.
+    `fedcox.errors` has the tree of all of them.
+
+    >>> import fedcox
+    >>> try:
+    ...     fedcox.Study(outcome={"time": "days"}, covariates=["age"])
+    ... except fedcox.FedcoxError as error:
+    ...     print(error)
+    This study cannot be run as it is.
+      - [outcome] event: missing; it is the column that says whether the event happened.
+
+    Next: mend what is named, and run it again.
+    """
 
 
 class InputError(FedcoxError):
@@ -151,7 +166,22 @@ def _of_both(theirs: type[Exception]) -> type[NotFittedError]:
 
 
 class FedcoxWarning(UserWarning):
-    """The numbers are finite, but the reader must know something about them."""
+    """The numbers are finite, but the reader must know something about them.
+
+    Each kind is a class of its own; `fedcox.errors` has the tree. A fit of a study also keeps
+    them, as `fitted.notices`, each with a `name` and a `text`, and reports print them.
+
+    >>> import warnings
+    >>> import fedcox
+    >>> twice = [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]  # the same column twice
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", fedcox.FedcoxWarning)
+    ...     model = fedcox.ProportionalHazards().fit(twice, ([1, 2, 3, 4], [1, 1, 1, 0]))
+    >>> [warning.category.__name__ for warning in caught]
+    ['AliasedColumnsWarning']
+
+    Next: `warnings.simplefilter("error", fedcox.FedcoxWarning)` stops a script at the first.
+    """
 
 
 class AliasedColumnsWarning(FedcoxWarning):

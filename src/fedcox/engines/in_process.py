@@ -43,11 +43,33 @@ class HasSchema(Protocol):
 
 
 class InProcess(AbstractFederation):
-    """A federation whose centers are objects; replies are combined in the order of names.
+    """A federation whose centers are in this process: a simulation, or one analyst's files.
 
-    Many centers are summed over in groups (`center_groups`), so that their sums equal those of
-    single replies up to rounding. With `apart` every center replies for itself however many
-    there are, as between hospitals: the same bits as there, at the price of as many replies.
+    Each question goes to every center; their answers, sums over patients as a rule, are added
+    up in the order of the centers' names.
+
+    centers     one object each; `from_frame` makes them of tables, `from_cohorts` of arrays
+    apart       every center replies for itself however many there are, as between hospitals:
+                the same bits as there. Otherwise more than 64 are summed over in groups, which
+                is faster and equal up to rounding
+
+    `names` are the centers; `ledger` has what was asked and what left each of them so far.
+
+    >>> import numpy as np
+    >>> import fedcox
+    >>> from fedcox.data.synthetic import simulate_hospitals
+    >>> patients = simulate_hospitals(600, 3, rng=np.random.default_rng(1)).frame
+    >>> study = fedcox.Study(
+    ...     outcome={"time": "time", "event": "status"}, covariates=["age", "marker"]
+    ... )
+    >>> hospitals = fedcox.InProcess.from_frame(study, patients, center="hospital")
+    >>> hospitals.names
+    ('hospital_1', 'hospital_2', 'hospital_3')
+    >>> sum(center.cohort.patients for center in hospitals.centers)
+    600
+
+    Next: `fedcox.fit(study, hospitals)`; without `center` it is the pooled analysis, which
+    gives the same. Machines of their own: docs/how-to-deploy.md.
     """
 
     shows_centers = True
@@ -67,7 +89,7 @@ class InProcess(AbstractFederation):
 
     @classmethod
     def from_cohorts(cls, cohorts: Mapping[str, Cohort], *, apart: bool = False) -> InProcess:
-        """One center per named cohort."""
+        """One center per named cohort: `{"A": cohort, "B": other}`."""
         return cls([Center(name, cohort) for name, cohort in cohorts.items()], apart=apart)
 
     @classmethod
@@ -81,7 +103,8 @@ class InProcess(AbstractFederation):
     ) -> InProcess:
         """One table with the centers in column `center`, or one table per named center.
 
-        Without `center` a single table is a single center.
+        The study says which columns are read; every fault of a table is named at once. Without
+        `center` a single table is a single center.
         """
         from fedcox.data.encoding import cohort_from_frame, cohorts_by_center
 

@@ -75,7 +75,18 @@ class _ListedArchitecture(AbstractArchitecture):
 class TileScorer(_ListedArchitecture):
     """The paper's slide model: 1×1 convolutions, features → hidden → 1, averaged over tiles.
 
-    `slope` is that of the leaky rectifier below zero.
+        φ(slide) = mean over its tiles x of  w · leaky(W x + b)
+
+    features    of a tile, as the encoder gives them
+    hidden      units, the rows of W
+    slope       of the leaky rectifier below zero
+
+    >>> import fedcox
+    >>> network = fedcox.TileScorer(features=8, hidden=4).build()  # a torch module
+    >>> sum(weights.numel() for weights in network.parameters())
+    40
+
+    Next: `fedcox.NetworkPlan(fedcox.TileScorer(256))`, then `fedcox.train_network`.
     """
 
     features: int = 256
@@ -97,7 +108,22 @@ class TileScorer(_ListedArchitecture):
 
 @dataclass(frozen=True)
 class TileScorerWithTable(_ListedArchitecture):
-    """The tile scorer, plus a linear term of the patient's columns."""
+    """The tile scorer, plus a linear term of the patient's columns.
+
+        φ(row, slide) = c · row + mean over tiles x of  w · leaky(W x + b)
+
+    features    of a tile, as the encoder gives them
+    columns     of the patient's row of the table
+    hidden      units, the rows of W
+    slope       of the leaky rectifier below zero
+
+    >>> import fedcox
+    >>> network = fedcox.TileScorerWithTable(features=8, columns=2, hidden=4).build()
+    >>> sum(weights.numel() for weights in network.parameters())
+    42
+
+    Next: `fedcox.NetworkPlan(…)`, over cohorts that have `covariates` and `bags`.
+    """
 
     features: int
     columns: int
@@ -120,7 +146,20 @@ class TileScorerWithTable(_ListedArchitecture):
 
 @dataclass(frozen=True)
 class Perceptron(_ListedArchitecture):
-    """Layers of rectified units over a table; without any, phi is linear."""
+    """Layers of rectified units over a table; without any, φ is linear.
+
+        φ(x) = w · relu(W_n … relu(W_1 x + b_1) … + b_n)
+
+    columns     of the table: covariates of a patient, scaled jointly before
+    hidden      units of each layer; (): φ(x) = w·x
+
+    >>> import fedcox
+    >>> network = fedcox.Perceptron(columns=2, hidden=(8,)).build()  # a torch module
+    >>> sum(weights.numel() for weights in network.parameters())
+    32
+
+    Next: `fedcox.NetworkPlan(fedcox.Perceptron(2))`, then `fedcox.train_network`.
+    """
 
     columns: int
     hidden: tuple[int, ...] = (32,)
@@ -147,10 +186,24 @@ class Perceptron(_ListedArchitecture):
 
 @dataclass(frozen=True)
 class OwnModule(AbstractArchitecture):
-    """Any torch module of a researcher's, under a name; it stays in this process.
+    """Any torch module of a researcher's as φ, under a name; it stays in this process.
 
-    `_factory` makes the module. Parameters that need no gradient are left as they are made, so
-    a part may be frozen.
+    name        in messages and files
+    inputs      what the module is called with: "table", rows (n, columns) for n numbers;
+                "bags", one slide (tiles, features) for one number; "both", a row and a slide
+    factory     makes the module: a class, or any function without arguments
+
+    Batch normalisation and dropout are refused: what a patient adds must not depend on others.
+    A bias of the last layer would be redundant beside the baseline. Parameters that need no
+    gradient are left as they are made, so a part may be frozen.
+
+    >>> import fedcox
+    >>> from torch import nn
+    >>> own = fedcox.OwnModule("linear", "table", lambda: nn.Linear(2, 1, bias=False))
+    >>> own.build()
+    Linear(in_features=2, out_features=1, bias=False)
+
+    Next: `fedcox.NetworkPlan(own)`; to read its file again, `TrainedNetwork.load(path, own)`.
     """
 
     name: str

@@ -40,7 +40,8 @@ from fedcox.reports.plot import (
     ratios_axis,
 )
 from fedcox.study.fit_rows import versions
-from fedcox.study.study_plan import NoiseChoice, StudyPlan
+from fedcox.study.power import NoiseChoice
+from fedcox.study.study_plan import StudyPlan
 from fedcox.study.study_tables import MOST_EPSILON
 
 #: Ratios and epsilons beyond these are of no use, and would flatten the curves.

@@ -134,13 +134,29 @@ class Adam(AbstractSolver):
 
 @dataclass(frozen=True)
 class NetworkAdam(AbstractTrainer):
-    """`epochs` passes of Adam over the patients of all centers, one round a batch.
+    """Passes of Adam over the patients of all centers; each batch is one round of questions.
 
-    With `batching` "patients" a step looks at `batch_size` patients with all their intervals,
-    each patient once an epoch; with "rows" at about `batch_size` rows of the stack, as in the
-    paper, which costs a pass through the network for each. A share `validation` of the patients
-    is never trained on; after every epoch the loss on them is asked for, training ends when
-    the last `patience` epochs gained nothing, and the best parameters are kept.
+        g = Σ over centers (sum of the slopes of their patients in the batch) / batch size,
+        θ ← θ − learning_rate · (mean of past g) / √(mean of past g²)
+
+    epochs          passes over the patients
+    batch_size      patients of a step, 16 if not given; of rows 100
+    learning_rate   how far a step may move a weight
+    batching        "patients", with all their intervals, each once an epoch; "rows", cells of
+                    the stack as in the paper, with a pass through the network for each
+    validation      share of the patients who are never trained on; the loss on them, asked
+                    for after every epoch, says which weights are kept
+    patience        training ends when so many epochs gained nothing on them
+
+    Batches are drawn over all patients by seed: the path is that of pooled training.
+
+    >>> import fedcox
+    >>> solver = fedcox.NetworkAdam(epochs=10, learning_rate=0.01, validation=0.2)
+    >>> solver.size
+    16
+    >>> plan = fedcox.NetworkPlan(fedcox.Perceptron(columns=2), solver=solver)
+
+    Next: `fedcox.train_network(plan, federation)`; fewer rounds: `fedcox.NetworkAveraging`.
     """
 
     epochs: int = 25

@@ -164,12 +164,28 @@ def _inverse_curvature(federation: Federation, problem: Problem) -> FloatArray:
 
 @dataclass(frozen=True)
 class NetworkAveraging(AbstractTrainer):
-    """`rounds` rounds of `local_epochs` epochs in each center, then the mean by patients.
+    """Rounds of local training in each center, then the mean of their networks by patients.
 
-    `descent` is "adam", begun anew in every round, or "sgd". A local step looks at `batch_size`
-    of the center's own patients, at all of them where that is None. With "sgd", one epoch and
-    None a round is one step of gradient descent over all patients. `validation` and `patience`
-    are those of NetworkAdam, by rounds.
+        θ ← Σ_c n_c θ_c / Σ_c n_c,    θ_c where center c's n_c patients led it from θ
+
+    rounds          of local training and mean
+    local_epochs    passes over the center's own patients in a round
+    batch_size      of these patients in a local step; None: all of them
+    learning_rate   of a local step
+    descent         "adam", begun anew in every round, or "sgd"
+    validation      share of the patients who are never trained on, as for NetworkAdam
+    patience        training ends when so many rounds gained nothing on them
+
+    Few rounds, and another path than pooled training where centers differ; but with "sgd", one
+    epoch and `batch_size=None` a round is one step of gradient descent over all patients.
+
+    >>> import fedcox
+    >>> solver = fedcox.NetworkAveraging(rounds=10, local_epochs=2, learning_rate=0.01)
+    >>> plan = fedcox.NetworkPlan(fedcox.Perceptron(columns=2), solver=solver)
+    >>> plan.solver.descent
+    'adam'
+
+    Next: `fedcox.train_network(plan, federation)`; as if pooled: `fedcox.NetworkAdam`.
     """
 
     rounds: int = 25

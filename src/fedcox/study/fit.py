@@ -174,15 +174,42 @@ def with_separation(plan: Plan, agreement: Agreement, solution: Solution) -> Sol
     return replace(solution, separated=solution.separated | runaway)
 
 
-def fit(
-    study: Study, federation: Federation, watch: Watcher = lambda step: None
-) -> FittedStudy:
-    """Fit a study over a federation.
+def fit(study: Study, federation: Federation, watch: Watcher | None = None) -> FittedStudy:
+    """Fit proportional hazards over a federation of centers; no patient leaves one.
 
-    `watch` is called with every step of the solver. What the reader must know comes back in
-    `notices` and as Python warnings of the same names. A study with secure sums is rehearsed
-    on centers in this process as hospitals would be asked for it.
+        λ(t | x) = λ_k · exp(β·x)        for t in piece k of time
+
+    β and λ_k are those of all patients together, however they are split over centers; noise and
+    the solver "fedavg" come near them. With a piece for every event time it is Cox's model with
+    Efron's ties.
+
+    study       what to fit: columns, time, link, solver, protection (`fedcox.Study`)
+    federation  whom to ask: `fedcox.InProcess`, where every center is in this process. With
+                secure sums or noise in the study they are asked as hospitals would be
+    watch       is called with every step of the solver: its `loss` and `decrement`
+
+    Returns a `fedcox.FittedStudy`. What its reader must know is in `notices`, and comes as
+    Python warnings of the same names (`fedcox.FedcoxWarning`).
+
+    >>> import numpy as np
+    >>> import fedcox
+    >>> from fedcox.data.synthetic import simulate_hospitals
+    >>> patients = simulate_hospitals(600, 3, rng=np.random.default_rng(1)).frame
+    >>> study = fedcox.Study(
+    ...     outcome={"time": "time", "event": "status"}, covariates=["age", "marker"]
+    ... )
+    >>> hospitals = fedcox.InProcess.from_frame(study, patients, center="hospital")
+    >>> fitted = fedcox.fit(study, hospitals)
+    >>> print(fitted.summary[["coef", "exp(coef)", "se(coef)"]].round(3))
+                coef  exp(coef)  se(coef)
+    covariate
+    age        0.028      1.029     0.006
+    marker     0.165      1.179     0.061
+
+    Next: `fitted.predict_survival(frame, times)`, `fitted.save("fit.json")`; between hospitals
+    on machines of their own: docs/how-to-deploy.md.
     """
+    watch = watch or (lambda step: None)
     if study.privacy.secure_sums and federation.centers:
         study.between_hospitals(len(federation.names))  # or refused, as there
     if study.privacy.noised:

@@ -45,7 +45,39 @@ _NAMES_SHOWN = 3
 
 @dataclass(frozen=True, eq=False)
 class FittedStudy:
-    """A study and everything its fit found; complete when made, and never changed."""
+    """What `fedcox.fit` found; complete when made, and never changed.
+
+        S(t | x) = exp(−Λ(t) · exp(β·x)),    Λ(t) the sum of λ_k · (time in piece k up to t)
+
+    That is with the link "log"; grouped time is as in `fedcox.DiscreteTimeCox`.
+
+    summary             a row for each covariate: coef, ratio, interval, p; lifelines' names
+    ratio_name          what exp(coef) is: "hazard ratio", or of a logit "hazard odds ratio"
+    covariance          of the coefficients, by their names
+    baseline            each piece of time: its end, hazard per unit of time, at risk, events
+    concordance         Harrell's c-index, where all patients are in this process
+    centers, ledger     patients and events of each center, and each answer that left it
+    notices             what a reader must know; `ending`, in words, how the fit ended
+    guarantee           differential privacy, where the study asks for noise
+
+    >>> import numpy as np
+    >>> import fedcox
+    >>> from fedcox.data.synthetic import simulate_hospitals
+    >>> patients = simulate_hospitals(600, 3, rng=np.random.default_rng(1)).frame
+    >>> study = fedcox.Study(
+    ...     outcome={"time": "time", "event": "status"}, covariates=["age", "marker"]
+    ... )
+    >>> hospitals = fedcox.InProcess.from_frame(study, patients, center="hospital")
+    >>> fitted = fedcox.fit(study, hospitals)
+    >>> new = patients.head(2)
+    >>> fitted.predict_survival(new, times=[365, 730]).round(2).to_numpy().tolist()
+    [[0.7, 0.5], [0.76, 0.6]]
+    >>> fitted.predict_median(new).round(-1).tolist()
+    [730.0, 1010.0]
+
+    Next: `predict_survival_band` for 95 % bands, `save("fit.json")`, which
+    `FittedStudy.read` reads back; `fedcox report` makes the page of a folder with it.
+    """
 
     study: Study
     centers: tuple[CenterRow, ...]
@@ -80,6 +112,7 @@ class FittedStudy:
 
     @property
     def interval_ends(self) -> FloatArray:
+        """Where the pieces or intervals end, in the unit of time."""
         return np.array([row.interval_end for row in self.baseline], dtype=np.float64)
 
     @property

@@ -91,21 +91,36 @@ class Plan:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """Network, time grid, weights and solver.
+    """What is trained, and how: a network as φ, time, weights and solver.
 
-    With the link "log" the hazard is constant within pieces and time at risk is exact: pieces
-    of one `width`, in the unit of time, or so many `pieces` cut where the events are; with
-    neither as many as have ten events each, 48 at most. "cloglog" and "logit" group time into
-    intervals of one `width`, and only they have a `reading` of intervals in which a patient is
-    censored. `horizon` None is agreed on by asking.
+        λ(t | x) = λ_k · exp(φ(x))        for t in piece k of time
 
-    With `balanced` cells with the event weigh as much as all others together, by counts of
-    patients over all centers; with the link "log" that would move the baseline and nothing
-    else, so it is not done. `slide_weight` "slide" counts every slide once, "patient" every
-    patient. `device` is where centers in this process compute.
+    architecture    φ: `Perceptron`, `TileScorer`, `TileScorerWithTable` or `OwnModule`
+    width           of the pieces or intervals, in the unit of time
+    pieces          how many, cut where the events are, in place of a width; with neither as
+                    many as have ten events each, 48 at most
+    horizon         end of follow-up, in the unit of time; None is agreed on by asking
+    link            "log" (above); "cloglog" and "logit" group time into intervals of a `width`
+    reading         "include", "exclude" or "half": a patient censored inside an interval
+    balanced        intervals of grouped time with the event weigh as much as all others
+                    together; with "log" that would move λ_k alone, and is not done
+    slide_weight    "slide" counts every slide once, "patient" every patient
+    solver          `NetworkAdam`, `NetworkAveraging`, or under noise `PrivateNetwork`
+    precision       "float32", "float64" or "bfloat16"
+    device          "cpu" or "cuda", where centers in this process compute
+    seed            of first weights and batches
+    ranges          under noise, (low, high) of each column of the table: public numbers
 
-    Under noise (`solver` a PrivateNetwork) nothing may be asked beforehand: the horizon must be
-    given, and for tables the public `ranges` of the columns, low and high of each.
+    Under noise nothing may be asked beforehand: width and horizon must be given.
+
+    >>> import fedcox
+    >>> plan = fedcox.NetworkPlan(
+    ...     fedcox.Perceptron(columns=2), solver=fedcox.NetworkAdam(epochs=10, validation=0.2)
+    ... )
+    >>> plan.link, plan.grouped
+    ('log', False)
+
+    Next: `fedcox.train_network(plan, federation)`. docs/how-to-train-a-network.md is the walk.
     """
 
     architecture: AbstractArchitecture

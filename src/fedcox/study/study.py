@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,34 @@ from fedcox.study.study_toml import toml_text
 class Study(Table):
     """One study, frozen: `Study.read("study.toml")`, or the same tables as keywords.
 
-    >>> study = Study(
-    ...     outcome={"time": "days", "event": "died"}, covariates=["age"]
+        λ(t | x) = λ_k · exp(β·x)        for t in piece k of time
+
+    covariates  columns of numbers, in the order of β, or a table that gives each its `type`:
+                "number" (`min`, `max`), or "category" (`levels`, `reference`)
+    outcome     the columns `time` and `event`, the `unit` of time, how the event is coded
+    study       its `name`, and `patient_id`, a column to be checked and left behind
+    grid        where time is cut and ends (`horizon`); without it at the events
+    model       `link`: "log" (above), or "cloglog" and "logit" (`fedcox.DiscreteTimeCox`);
+                `ridge`, `missing`
+    solver      `method`: "newton", "lbfgs", "adam" or "fedavg", with its settings
+    privacy     `secure_sums`, so that only sums over centers are seen; `noise`
+    attendance  how many centers must answer, and within how many seconds
+
+    Every fault is named at once, in a `fedcox.FedcoxError`.
+
+    >>> import fedcox
+    >>> study = fedcox.Study(
+    ...     outcome={"time": "days", "event": "died", "unit": "days"},
+    ...     covariates={
+    ...         "age": {"type": "number", "min": 18, "max": 120},
+    ...         "sex": {"type": "category", "levels": ["f", "m"], "reference": "f"},
+    ...     },
     ... )
-    >>> study.model.link, study.solver.method
-    ('log', 'newton')
+    >>> study.schema.encoded_names, study.model.link
+    (('age', 'sex_m'), 'log')
+
+    Next: `fedcox.InProcess.from_frame(study, …)` and `fedcox.fit`; `study.to_toml()` is the
+    file that hospitals get. docs/reference/study-file.md has every key.
     """
 
     study: About = About()
@@ -87,6 +111,7 @@ class Study(Table):
 
     @property
     def name(self) -> str:
+        """What the report is headed with."""
         return self.study.name
 
     @property
@@ -158,6 +183,19 @@ class Study(Table):
 
     def __hash__(self) -> int:
         return hash(self.to_toml())
+
+
+#: As `help` shows it: the tables by name, an empty one for its defaults.
+Study.__signature__ = Signature(
+    [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if table.is_required() else {},
+        )
+        for name, table in Study.model_fields.items()
+    ]
+)
 
 
 def _plain(table: Any) -> Any:

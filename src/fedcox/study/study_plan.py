@@ -11,28 +11,23 @@ import numpy as np
 
 from fedcox.data.wording import counted
 from fedcox.errors import StudyError
-from fedcox.privacy.accountant import gaussian_epsilon
-from fedcox.solvers.private_newton import PrivateNewton
-from fedcox.study.noised_fit import planned
 from fedcox.study.notices import large_delta
-from fedcox.study.power import LEVEL, POWER, smallest_log_ratio
+from fedcox.study.power import (
+    LEVEL,
+    ONE_SD,
+    OTHERS,
+    POWER,
+    AskedNoise,
+    Effect,
+    NoiseChoice,
+    NoiseChooser,
+)
 from fedcox.study.study import Study
 from fedcox.study.study_rules import masked_faults
-from fedcox.study.study_tables import MOST_EPSILON, USUAL_PRICE, Noise
+from fedcox.study.study_tables import MOST_EPSILON, Noise
 
-#: A price, or an epsilon: one of the two.
-_Asked = tuple[float | None, float | None]
-#: Beside what the study asks for.
-_OTHERS: tuple[_Asked, ...] = (
-    *((price, None) for price in (USUAL_PRICE, 0.1, 0.25)),
-    *((None, epsilon) for epsilon in (8.0, 3.0, 1.0)),
-)
 #: Fewer events a coefficient than this are few, with noise or without.
 _FEW_EVENTS = 10
-#: The exponential of more is beyond all numbers.
-_LARGEST = 700.0
-#: Nobody plans a study of more patients.
-_MANY = 1e8
 #: The curve goes from so small a part of the patients to as many times them.
 _REACH, _POINTS = 10.0, 41
 #: Numbers of patients of the table, in parts of those that are planned with.
@@ -40,53 +35,34 @@ _TABLE = (0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
 
 
 @dataclass(frozen=True)
-class Effect:
-    """A covariate whose effect is looked for: a level with a share, or a number."""
-
-    label: str
-    variance: float
-
-    @classmethod
-    def of_level(cls, share: float) -> Effect:
-        return cls(f"{100 * share:g} % level", share * (1.0 - share))
-
-
-#: A number counts in standard deviations of its own.
-ONE_SD = Effect("one SD", 1.0)
-
-
-@dataclass(frozen=True)
-class NoiseChoice:
-    """One way to ask for noise, or none, with so many patients, and what it leads to.
-
-    `epsilon` is infinite without noise, and None where no epsilon worth naming has the price;
-    then there is no `price` either. `price` is the factor on standard errors. `smallest` are
-    the smallest hazard ratios above one that are told, effect by effect. `answers` is false
-    and there are none where the noise is expected to leave no intervals; `unsure` where that
-    depends on how the covariates are correlated. `against_centers` is epsilon against all other
-    centers together, where they know parts of the noise.
-    """
-
-    asked: str
-    patients: int
-    events: int
-    epsilon: float | None
-    price: float | None
-    smallest: tuple[float, ...]
-    answers: bool
-    unsure: bool = False
-    against_centers: float | None = None
-    own: bool = False
-
-
-@dataclass(frozen=True)
 class StudyPlan:
-    """What is told of a study before anybody is asked.
+    """What `fedcox.plan` says of a study before anybody is asked.
 
-    `choices` are what the study asks for (`own`) beside others, from no noise to much. `table`
-    and `curves` have the same over the number of patients, events in proportion: a list of
-    points for each choice. `patients_for` is how many patients it takes until the price that
-    the study asks for has these epsilons; empty where it asks for an epsilon.
+    own             what the study asks for; `exact`, the same without noise
+    choices         these two beside others, from no noise to much, each with its `epsilon`,
+                    `price` (factor on standard errors) and `smallest` hazard ratios
+    effects         what the smallest ratios are of: a level with this share, one SD of a number
+    table, curves   the choices over the number of patients, events in proportion
+    patients_for    how many patients it takes until the price that the study asks for has
+                    these epsilons; empty where it asks for an epsilon
+    remarks         what must be known of these numbers
+
+    >>> import fedcox
+    >>> study = fedcox.Study(
+    ...     outcome={"time": "days", "event": "died", "unit": "days"},
+    ...     covariates={"age": {"type": "number", "min": 18, "max": 95}},
+    ...     grid={"horizon": 1800},
+    ...     privacy={"noise": {"epsilon": 3, "patients": 2000, "events": 900}},
+    ... )
+    >>> planned = fedcox.plan(study)
+    >>> [effect.label for effect in planned.effects]
+    ['50 % level', 'one SD']
+    >>> [round(ratio, 2) for ratio in planned.own.smallest]
+    [1.24, 1.12]
+    >>> [round(ratio, 2) for ratio in planned.exact.smallest]
+    [1.21, 1.1]
+
+    Next: `to_dict()` for JSON; `fedcox plan study.toml --out plan` makes a page of it.
     """
 
     name: str
@@ -136,8 +112,36 @@ def plan(
 ) -> StudyPlan:
     """Epsilon, price and the smallest hazard ratios of a study; no patient is asked.
 
-    `patients` and `events` are about how many there will be in all centers; without them, the
-    study's own numbers. `shares` are those of the levels whose effects are looked for.
+        smallest log ratio = (z_{1 − level/2} + z_power) · price / √(events · variance)
+
+    study       to be planned; without a word on noise as hospitals run it, in secure sums and
+                with noise that makes standard errors 5 % larger
+    patients    about how many there will be in all centers; None: the study's own number
+    events      about how many of them have the event; None: the study's own, or half
+    centers     how many take part
+    shares      of the levels whose effects are looked for: 0.2 for a level that a fifth have
+    power       the chance to find the effect
+    level       of the test, two-sided
+
+    Returns a `fedcox.StudyPlan`; `price` is the factor by which noise makes standard errors
+    larger, 1 without.
+
+    >>> import fedcox
+    >>> study = fedcox.Study(
+    ...     outcome={"time": "days", "event": "died", "unit": "days"},
+    ...     covariates={"age": {"type": "number", "min": 18, "max": 95}},
+    ...     grid={"horizon": 1800},
+    ... )
+    >>> planned = fedcox.plan(study, patients=2000, events=900, shares=[0.2])
+    >>> round(planned.own.epsilon, 1), round(planned.own.price, 2)
+    (6.2, 1.05)
+    >>> for effect, ratio in zip(planned.effects, planned.own.smallest):
+    ...     print(f"{effect.label}: a hazard ratio of {ratio:.2f}, or more")
+    20 % level: a hazard ratio of 1.28, or more
+    one SD: a hazard ratio of 1.10, or more
+
+    Next: `planned.choices` beside it; then the study with `privacy={"noise": …}`, and
+    `fedcox.fit`. docs/how-to-protect-a-study.md.
     """
     base = _public(study, patients, events)
     noise = base.privacy.noise
@@ -145,11 +149,15 @@ def plan(
         raise TypeError("A plan is made of a study with noise.")
     _check(base, centers, shares, power, level)
     effects = (*(Effect.of_level(share) for share in shares), ONE_SD)
-    chooser = _Chooser(base, noise, centers, effects, power, level)
-    exact = study.privacy.noise == "none"
+    chooser = NoiseChooser(base, noise, centers, effects, power, level)
+    return _planned(base, noise, chooser, exact=study.privacy.noise == "none")
+
+
+def _planned(study: Study, noise: Noise, chooser: NoiseChooser, *, exact: bool) -> StudyPlan:
+    """The plan of a study with noise; `exact` where its own sums are to be without."""
     asked = _asked(noise)
-    at, total = noise.patients, noise.expected_events
-    compared = list(dict.fromkeys([asked, *_OTHERS]))
+    at = noise.patients
+    compared = list(dict.fromkeys([asked, *OTHERS]))
     beside = [chooser.with_noise(one, at) for one in compared]
     beside[0] = replace(beside[0], own=not exact)
     beside.sort(key=lambda one: math.inf if one.epsilon is None else one.epsilon, reverse=True)
@@ -161,15 +169,15 @@ def plan(
     return StudyPlan(
         name=study.name,
         patients=at,
-        events=total,
-        centers=centers,
-        masked=bool(base.privacy.secure_sums),
+        events=noise.expected_events,
+        centers=chooser.centers,
+        masked=bool(study.privacy.secure_sums),
         delta=noise.delta,
-        coefficients=len(base.schema.encoded_names),
+        coefficients=len(study.schema.encoded_names),
         pieces=chooser.solver.pieces_wanted,
-        power=power,
-        level=level,
-        effects=effects,
+        power=chooser.power,
+        level=chooser.level,
+        effects=chooser.effects,
         choices=choices,
         table=tuple((chooser.without(size), chooser.with_noise(asked, size)) for size in sizes),
         curves=(
@@ -177,103 +185,8 @@ def plan(
             *(tuple(chooser.with_noise(one, number) for number in grid) for one in compared),
         ),
         patients_for=chooser.patients_for(asked),
-        remarks=tuple(_remarks(study, noise, own, chooser)),
+        remarks=tuple(_remarks(noise, own, chooser, exact=exact)),
     )
-
-
-class _Chooser:
-    """What each choice of noise leads to, for one study."""
-
-    def __init__(
-        self,
-        study: Study,
-        noise: Noise,
-        centers: int,
-        effects: tuple[Effect, ...],
-        power: float,
-        level: float,
-    ) -> None:
-        self._study, self._noise, self._centers = study, noise, centers
-        self._effects, self._power, self._level = effects, power, level
-        self._rate = noise.expected_events / noise.patients
-        self.solver = planned(self._with((None, 1.0), noise.patients), centers)
-
-    def events(self, patients: int) -> int:
-        """In proportion."""
-        return max(1, round(self._rate * patients))
-
-    def without(self, patients: int) -> NoiseChoice:
-        events = self.events(patients)
-        smallest = self._smallest(events, 1.0)
-        return NoiseChoice("no noise", patients, events, math.inf, 1.0, smallest, answers=True)
-
-    def with_noise(self, asked: _Asked, patients: int) -> NoiseChoice:
-        events = self.events(patients)
-        solver = self._solver(asked, patients)
-        if solver is None:
-            return NoiseChoice(_words(asked), patients, events, None, None, (), answers=False)
-        price = math.hypot(1.0, solver.expected_noise)
-        return NoiseChoice(
-            _words(asked),
-            patients,
-            events,
-            # The formula for one Gaussian: what a fit is accounted at, but at once.
-            asked[1] or gaussian_epsilon(solver.multiplier, self._noise.delta),
-            price,
-            self._smallest(events, price) if solver.expects_intervals else (),
-            answers=solver.expects_intervals,
-            unsure=not solver.expects_information,
-            against_centers=self._against_centers(solver),
-        )
-
-    def _against_centers(self, solver: PrivateNewton) -> float | None:
-        if solver.parts is None:
-            return None
-        return gaussian_epsilon(solver.multiplier / math.sqrt(solver.parts), self._noise.delta)
-
-    def patients_for(self, asked: _Asked) -> tuple[tuple[float, int], ...]:
-        """From how many patients on a price has these epsilons, as two digits tell it."""
-        if asked[0] is None:
-            return ()
-        found = []
-        for _, epsilon in _OTHERS:
-            low, high = 0.0, math.log10(_MANY)
-            while epsilon is not None and high - low > 0.002:
-                middle = (low + high) / 2.0
-                there = self.with_noise(asked, round(10.0**middle)).epsilon
-                low, high = (low, middle) if (there or math.inf) <= epsilon else (middle, high)
-            if epsilon is not None and 10.0**high < _MANY:
-                unit = 10 ** (math.floor(high) - 1)
-                found.append((epsilon, math.ceil(10.0**high / unit) * unit))
-        return tuple(found)
-
-    def _smallest(self, events: int, price: float) -> tuple[float, ...]:
-        logs = [
-            smallest_log_ratio(
-                events, one.variance, price=price, power=self._power, level=self._level
-            )
-            for one in self._effects
-        ]
-        return tuple(math.exp(min(log, _LARGEST)) for log in logs)
-
-    def _solver(self, asked: _Asked, patients: int) -> PrivateNewton | None:
-        try:
-            return planned(self._with(asked, patients), self._centers)
-        except StudyError:  # the study is sound, so that it is the price that nobody can give
-            return None
-
-    def _with(self, asked: _Asked, patients: int) -> Study:
-        price, epsilon = asked
-        noise = self._noise.model_copy(
-            update={
-                "price": price,
-                "epsilon": epsilon,
-                "patients": patients,
-                "events": min(patients, self.events(patients)),
-            }
-        )
-        privacy = self._study.privacy.model_copy(update={"noise": noise})
-        return self._study.model_copy(update={"privacy": privacy})
 
 
 def _public(study: Study, patients: int | None, events: int | None) -> Study:
@@ -317,19 +230,16 @@ def _check(
         raise StudyError("This cannot be planned.", faults)
 
 
-def _asked(noise: Noise) -> _Asked:
+def _asked(noise: Noise) -> AskedNoise:
     return noise.price, noise.epsilon
 
 
-def _words(asked: _Asked) -> str:
-    price, epsilon = asked
-    return f"epsilon {epsilon:g}" if price is None else f"price {price:g}"
-
-
-def _remarks(study: Study, noise: Noise, own: NoiseChoice, chooser: _Chooser) -> list[str]:
+def _remarks(
+    noise: Noise, own: NoiseChoice, chooser: NoiseChooser, *, exact: bool
+) -> list[str]:
     """What must be known of these numbers, the study's own first."""
     said = []
-    if study.privacy.noise == "none":
+    if exact:
         said.append(
             "The study asks for exact sums: whoever sees them may be able to compute patients. "
             "What noise would cost stands beside it."

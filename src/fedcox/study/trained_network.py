@@ -52,15 +52,35 @@ class TrainingRecord:
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetwork:
-    """The network's weights `theta`, and `alpha`, the baseline of every interval of the grid.
+    """What `fedcox.train_network` found: a network as risk φ, and the baseline beside it.
 
-    With the link "log" exp(α) is the hazard summed over a whole piece. The baseline is fitted
-    without label weights, so curves are those of the patients; but under noise, where it is
-    what training left. It is −inf where nobody had the event, +inf where everyone at risk had.
-    What the network gives is multiplied by `slope`, so that risks and scores are those of the
-    curves: it is one, but where label weights took that meaning from them. `record` is None
-    for a network that was read from a file; `facts` are JSON values that go with it there and
-    back.
+        S(t | x) = exp(−Λ(t) · exp(slope · φ(x)))        with the link "log", and
+        Λ(t) the sum of exp(α_k) over the pieces up to t, the last one in part
+
+    theta       the network's weights
+    alpha       the baseline α_k of every piece or interval; −inf where nobody had the event,
+                +inf where everyone at risk had
+    slope       one, but after training with label weights, which it puts right: risks and
+                scores are multiplied by it, and so are those of the curves
+    setting     what centers agreed on: grid, link, scale, network
+    record      how training went: patients, epochs, notices, ledger; None for a network from a
+                file. `facts` are JSON values that go with it there and back
+
+    The baseline is fitted without label weights, so curves are those of the patients; but under
+    noise it is what training left.
+
+    >>> import numpy as np
+    >>> import fedcox
+    >>> rng = np.random.default_rng(1)
+    >>> cohort = fedcox.Cohort(rng.normal(size=(90, 2)), rng.exponential(9, 90), np.ones(90))
+    >>> plan = fedcox.NetworkPlan(fedcox.Perceptron(2), solver=fedcox.NetworkAdam(epochs=2))
+    >>> trained = fedcox.train_network(plan, fedcox.InProcess.from_cohorts({"A": cohort}))
+    >>> trained.risk(cohort).shape  # the log risk of each patient, higher is worse
+    (90,)
+    >>> trained.survival(cohort, times=[0, 5]).shape  # (patients, times)
+    (90, 2)
+
+    Next: `slide_scores` for single slides; `save` and `load` for one file without code.
     """
 
     setting: Setting
@@ -72,6 +92,7 @@ class TrainedNetwork:
 
     @property
     def architecture(self) -> AbstractArchitecture:
+        """Which network φ is."""
         return self.network.architecture
 
     @property

@@ -61,19 +61,44 @@ class _AgreedTraining:
 def train_network(
     plan: NetworkPlan,
     federation: Federation,
-    watch: TrainingWatcher = lambda step: None,
+    watch: TrainingWatcher | None = None,
     *,
     checkpoint: str | Path | None = None,
     features: str | None = None,
 ) -> TrainedNetwork:
-    """Train a network over a federation.
+    """Train a network as the risk φ, over a federation of centers; no patient leaves one.
 
-    `watch` is called with every step and every epoch. With `checkpoint` the training is kept
-    in that file after every epoch, and goes on from there, to the same bits, when it is run
-    again; `features` is a digest of the patients' slides, of which it must be the checkpoint,
-    and is taken from the slides themselves where the centers are in this process. Under noise
-    centers of this process get a way to add it, if they have none.
+        λ(t | x) = λ_k · exp(φ(x))        for t in piece k of time
+
+    plan        network, time and solver (`fedcox.NetworkPlan`)
+    federation  whom to ask, such as `fedcox.InProcess`. Under noise centers of this process get
+                a way to add it, if they have none
+    watch       is called with every step and every epoch, each with its `loss`
+    checkpoint  a file that keeps the training after every epoch; the same call goes on from
+                there, to the same bits
+    features    a digest of the patients' slides, of which it must be the checkpoint; taken from
+                the slides themselves where the centers are in this process
+
+    Returns a `fedcox.TrainedNetwork`. Here the risk is the square of one of two numbers, which
+    no coefficient could tell:
+
+    >>> import numpy as np
+    >>> import fedcox
+    >>> def center(patients, rng=np.random.default_rng(1)):
+    ...     x = rng.normal(size=(patients, 2))
+    ...     days = rng.exponential(300 * np.exp(-(x[:, 0] ** 2)))
+    ...     return fedcox.Cohort(x, np.minimum(days, 400), days <= 400)
+    >>> federation = fedcox.InProcess.from_cohorts({"A": center(200), "B": center(100)})
+    >>> solver = fedcox.NetworkAdam(epochs=10, learning_rate=0.01)
+    >>> plan = fedcox.NetworkPlan(fedcox.Perceptron(2, (8,)), solver=solver)
+    >>> trained = fedcox.train_network(plan, federation)
+    >>> others = center(200)
+    >>> fedcox.concordance_index(others.time, others.event, trained.risk(others)).index > 0.55
+    True
+
+    Next: `trained.survival(others, times=[100, 200])`, `trained.save("network.safetensors")`.
     """
+    watch = watch or (lambda step: None)
     private = plan.private
     if private is not None and federation.centers:
         federation = with_noise(plan, federation)
@@ -89,30 +114,10 @@ def train_network(
     alpha, slope = solution.alpha, 1.0
     if private is None:
         alpha, slope = _without_weights(federation, agreed, solution)
-    notes = _notices(plan, federation, begun)
-    warn_of(notes)
-    ledger = federation.ledger.since(mark)
-    counts = None if agreed.agreement is None else agreed.agreement.counts
-    return TrainedNetwork(
-        setting=agreed.setting,
-        theta=solution.beta,
-        alpha=_whole_baseline(agreed, alpha),
-        slope=slope,
-        record=TrainingRecord(
-            centers=federation.names,
-            patients=None if counts is None else counts.patients,
-            events=None if counts is None else int(counts.events.sum()),
-            epochs=solution.epochs,
-            best=solution.best,
-            rounds=federation.ledger.rounds - mark[0],
-            bytes_up=sum(row.bytes_up for row in ledger),
-            bytes_down=sum(row.bytes_down for row in ledger),
-            guarantee=None if private is None else _guarantee(private, federation),
-            notices=notes,
-            versions=versions(),
-            ledger=ledger,
-        ),
-    )
+    record = _record(plan, federation, agreed, solution, mark, begun)
+    warn_of(record.notices)
+    whole = _whole_baseline(agreed, alpha)
+    return TrainedNetwork(agreed.setting, solution.beta, whole, slope, record)
 
 
 def with_noise(plan: NetworkPlan, federation: Federation) -> InProcess:
@@ -227,6 +232,33 @@ def _whole_baseline(agreed: _AgreedTraining, alpha: FloatArray) -> FloatArray:
         whole[(counts.events > 0) & ~active] = np.inf
     whole[active] = alpha
     return whole
+
+
+def _record(
+    plan: NetworkPlan,
+    federation: Federation,
+    agreed: _AgreedTraining,
+    solution: TrainingEnd,
+    mark: tuple[int, int],
+    begun: Sequence[str],
+) -> TrainingRecord:
+    """How the training went, from this mark of the ledger on, with the centers of then."""
+    ledger, private = federation.ledger.since(mark), plan.private
+    counts = None if agreed.agreement is None else agreed.agreement.counts
+    return TrainingRecord(
+        centers=federation.names,
+        patients=None if counts is None else counts.patients,
+        events=None if counts is None else int(counts.events.sum()),
+        epochs=solution.epochs,
+        best=solution.best,
+        rounds=federation.ledger.rounds - mark[0],
+        bytes_up=sum(row.bytes_up for row in ledger),
+        bytes_down=sum(row.bytes_down for row in ledger),
+        guarantee=None if private is None else _guarantee(private, federation),
+        notices=_notices(plan, federation, begun),
+        versions=versions(),
+        ledger=ledger,
+    )
 
 
 def _guarantee(private: PrivateNetwork, federation: Federation) -> Guarantee:

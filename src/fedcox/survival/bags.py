@@ -47,8 +47,25 @@ class SlideArray:
 class Bags:
     """The slides of every patient of a cohort, in its order; each patient has at least one.
 
-    All slides have the same number of features. They are never padded: a bag is as long as its
-    slide has tiles.
+    slides      for each patient a tuple of slides, each with a `shape` (tiles, features) and a
+                `read()` that gives the features, float16 or float32; so they may stay in files
+    features    of a tile, the same number for all slides: all come from one encoder
+
+    Slides are never padded: a bag is as long as its slide has tiles.
+
+    >>> import numpy as np
+    >>> import fedcox
+    >>> class Slide:
+    ...     def __init__(self, features):
+    ...         self.features, self.shape = features, features.shape
+    ...     def read(self):
+    ...         return self.features  # or np.load(file), when it is needed
+    >>> one, other = (Slide(np.zeros((tiles, 8), "float16")) for tiles in (30, 12))
+    >>> bags = fedcox.Bags(((one,), (other,)), features=8)
+    >>> len(bags), bags.tiles
+    (2, 42)
+
+    Next: `fedcox.Cohort(…, bags=bags)`; `fedcox slides embed` makes features of whole slides.
     """
 
     slides: tuple[tuple[SlideFeatures, ...], ...]
@@ -77,6 +94,7 @@ class Bags:
 
     @property
     def tiles(self) -> int:
+        """Of all slides together."""
         return sum(slide.shape[0] for of_patient in self.slides for slide in of_patient)
 
     def take(self, rows: BoolArray | IntArray) -> Bags:

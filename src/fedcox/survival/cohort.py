@@ -25,10 +25,24 @@ IntArray = NDArray[np.int64]
 class Cohort:
     """Covariates, follow-up time and event of each patient; checked once, then trusted.
 
-    `covariates` is (patients, columns); NaN stands for a missing value. `number` is the
-    patient's number in the whole study, which makes batches drawn over all patients the same
-    however the patients are split over centers. `bags` holds the patients' slides, where they
-    have any. A cohort may be empty.
+    covariates  (patients, columns) numbers; NaN stands for a missing value
+    time        (patients,) follow-up, 0 or more, in one unit of time for the whole study
+    event       (patients,) whether the event happened then; else the patient was censored
+    number      (patients,) numbers in the whole study, 0, 1, … if not given; they make batches
+                drawn over all patients the same however these are split over centers
+    bags        the patients' slides (`fedcox.Bags`), where they have any
+
+    The arrays are read-only from then on; `totals` are the columns' sums. A cohort may be
+    empty. Most people have a table, and let `fedcox.InProcess.from_frame` make the cohorts.
+
+    >>> import fedcox
+    >>> cohort = fedcox.Cohort([[63.0], [48.0], [71.0]], [412, 1800, 95], [True, False, True])
+    >>> cohort.patients, cohort.columns
+    (3, 1)
+    >>> cohort.take(cohort.event).time.tolist()
+    [412.0, 95.0]
+
+    Next: `fedcox.InProcess.from_cohorts({"A": cohort, …})`, one cohort for each center.
     """
 
     covariates: FloatArray
@@ -69,10 +83,12 @@ class Cohort:
 
     @property
     def patients(self) -> int:
+        """How many there are."""
         return int(self.time.size)
 
     @property
     def columns(self) -> int:
+        """How many covariates each patient has."""
         return int(self.covariates.shape[1])
 
     def take(self, patients: BoolArray | IntArray) -> Cohort:

@@ -39,12 +39,28 @@ class Concordance:
 def concordance_index(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> Concordance:
     """Compare the order of the events with the order of the risks, higher risk = earlier event.
 
-    A pair is comparable when the earlier time is an event. At the same time, a censored patient
-    outlived one with the event, and two events are not compared. Pass the true times: times
-    rounded up to the end of an interval make ties and lose pairs.
+        c-index = (concordant + tied / 2) / comparable pairs
 
-    >>> concordance_index([5, 8, 8, 9], [True, True, False, True], [2.0, 0.5, 0.5, 1.0])
+    time    (patients,) follow-up in any unit; the true times, since those rounded up to the end
+            of an interval make ties and lose pairs
+    event   (patients,) whether the event happened then
+    risk    (patients,) any number that is higher for worse; only its order counts
+
+    A pair is comparable when the earlier time is an event. At the same time, a censored patient
+    outlived one with the event, and two events are not compared. Returns the three numbers of
+    pairs; `index` is Harrell's c-index: 0.5 is chance, 1 a perfect order, and None says that
+    no two patients can be compared.
+
+    >>> import fedcox
+    >>> pairs = fedcox.concordance_index(
+    ...     [5, 8, 8, 9], [True, True, False, True], [2.0, 0.5, 0.5, 1.0]
+    ... )
+    >>> pairs
     Concordance(concordant=3, tied=1, comparable=5)
+    >>> pairs.index
+    0.7
+
+    Next: `fitted.predict_log_risk(frame)` or `trained.risk(cohort)` for risks of new patients.
     """
     times, events, risks = _checked(time, event, risk)
     keys = _by_time_then_risk(times, events, risks)

@@ -168,13 +168,21 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False)
 class TimeGrid:
-    """Right ends of the intervals of grouped time, increasing; the last is the horizon.
+    """The intervals of grouped time; each time stands for its interval's end (the paper's).
 
-    With `width` the intervals are (0, Q], (Q, 2Q], … and a time stands for its interval's end,
-    t → Q·⌈t/Q⌉ (the paper's quantisation). Without it each edge is an *instant*: a distinct
-    event time s, with everyone still under observation at s at risk there, as in Cox's model.
-    `ends` counts how many intervals of one width each edge closes, where neighbours were merged
-    into one; None where none were.
+        t → Q·⌈t/Q⌉        intervals (0, Q], (Q, 2Q], … of width Q
+
+    edges   right ends of the intervals, increasing, in a unit of time; the last is the horizon
+    width   Q. Without it each edge is an *instant*: a distinct event time s, with everyone
+            still under observation at s at risk there, as in Cox's model
+    ends    how many intervals of one width each edge closes, where neighbours were merged
+
+    >>> import fedcox
+    >>> grid = fedcox.TimeGrid.regular(width=90, horizon=400)
+    >>> grid.edges.tolist()
+    [90.0, 180.0, 270.0, 360.0, 400.0]
+
+    Next: a study with `grid={"width": 90}` and the link "cloglog" or "logit" makes its own.
     """
 
     edges: FloatArray
@@ -198,10 +206,12 @@ class TimeGrid:
 
     @property
     def intervals(self) -> int:
+        """How many there are."""
         return int(self.edges.size)
 
     @property
     def horizon(self) -> float:
+        """Where the last one ends."""
         return float(self.edges[-1])
 
     def faults(self, columns: int | None) -> Iterator[str]:
