@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
 
 from fedcox.evaluation.attacks.attack_setting import Attack
 from fedcox.evaluation.attacks.suite import ATTACKS
-from fedcox.evaluation.audit import Audit, Protection, audit, left_out, protected
+from fedcox.evaluation.audit import AttackOutcome, Audit, Protection, audit, left_out, protected
 from fedcox.federation.center import Center
 from fedcox.study.study import Study
 from fedcox.study.study_tables import Grid
@@ -88,6 +89,17 @@ def test_secure_sums_alone_do_not_stop_a_cheating_coordinator() -> None:
     counts = found(result, Protection.MASKED)
     assert counts["batches of one patient"] >= 30
     assert counts["half-space probe"] >= 3
+
+
+def test_what_chance_explains_is_nobody_recovered() -> None:
+    of = partial(AttackOutcome, attacked=1500, claimed=1500)
+    assert of(0).beyond_chance == 0
+    assert of(7).beyond_chance == 7
+    assert of(139, by_chance=121).beyond_chance == 0
+    # 600 known, and of the other 900 a tenth by chance.
+    assert of(690, by_chance=150).beyond_chance == 600
+    assert of(1500, by_chance=900).beyond_chance == 1500
+    assert of(1500, by_chance=1500).beyond_chance == 0
 
 
 def test_the_difference_of_two_sets_of_centers_is_the_sums_of_one() -> None:

@@ -123,6 +123,18 @@ class AttackOutcome:
     by_chance: int | None = None
     ended: str | None = None
 
+    @property
+    def beyond_chance(self) -> int:
+        """How many the attacker knows, where the others of its claims are right by chance.
+
+        None where chance explains all, up to three standard deviations.
+        """
+        chance = self.by_chance or 0
+        more = self.recovered - chance
+        if more <= 3.0 * math.sqrt(chance):
+            return 0
+        return round(more / (1.0 - chance / self.claimed)) if chance < self.claimed else 0
+
 
 @dataclass(frozen=True)
 class AuditedAttack:
@@ -163,10 +175,10 @@ class Audit:
         return all(membership.consistent for membership in self.membership.values())
 
     def recovered(self, protection: Protection) -> int:
-        """The most patients that any one attack recovered; zero where it was not tried."""
+        """The most that any one attack recovered beyond chance; zero where none was tried."""
         outcomes = (each.outcomes.get(protection) for each in self.attacks)
         return max(
-            (outcome.recovered for outcome in outcomes if outcome is not None), default=0
+            (outcome.beyond_chance for outcome in outcomes if outcome is not None), default=0
         )
 
     @property

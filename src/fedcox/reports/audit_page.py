@@ -84,20 +84,25 @@ def cell(outcome: AttackOutcome) -> Cell:
     return Cell(
         f"{count_text(outcome.recovered)} of {count_text(outcome.attacked)}",
         "; ".join(detail),
-        outcome.recovered > 0,
-        100.0 * outcome.recovered / outcome.attacked,
+        outcome.beyond_chance > 0,
+        100.0 * outcome.beyond_chance / outcome.attacked,
     )
 
 
 def attackers(audit: Audit) -> Iterator[tuple[str, dict[Protection, Cell]]]:
-    """Who could learn what: the most that any attack of each attacker reached."""
-    for name, chosen in (
+    """Who could learn what: the most that any attack of each attacker reached.
+
+    Each can do what the weaker one before can: who coordinates reads the results, too.
+    """
+    chosen: list[AuditedAttack] = []
+    for name, own in (
+        (Attacker.READER.value, _by(audit, Attacker.READER)),
         ("the coordinator, who reads what a study sends", _by(audit, active=False)),
         ("a coordinator who asks for more", _by(audit, active=True)),
         (Attacker.HOSPITALS.value, _by(audit, Attacker.HOSPITALS)),
-        (Attacker.READER.value, _by(audit, Attacker.READER)),
     ):
-        if chosen:
+        chosen += own
+        if own:
             yield name, {each: _most(chosen, each) for each in audit.protections}
 
 
@@ -110,12 +115,13 @@ def _by(
 
 
 def _most(chosen: list[AuditedAttack], protection: Protection) -> Cell:
-    """The attack that recovered most; of those that recovered nobody, one that was tried."""
+    """The attack that recovered most beyond chance, or one that was tried."""
     outcomes = [(each.outcomes[protection], each.attack.name) for each in chosen]
-    best, name = max(outcomes, key=lambda one: (one[0].recovered, one[0].attacked))
-    if best.recovered:
+    best, name = max(outcomes, key=lambda one: (one[0].beyond_chance, one[0].attacked))
+    if best.beyond_chance:
         most = cell(best)
-        return Cell(most.text, name, True, most.share)
+        text = f"{count_text(best.beyond_chance)} of {count_text(best.attacked)}"
+        return Cell(text, name, True, most.share)
     if not best.attacked:
         return Cell(DASH)
     refused = next((one.ended for one, _ in outcomes if one.ended), "")
