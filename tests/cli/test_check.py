@@ -51,6 +51,17 @@ def data(tmp_path: Path) -> Path:
     return file
 
 
+def test_secure_sums_without_noise_are_a_remark(
+    study: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No hospital gives exact sums whose policy does not say so."""
+    check(study, data)
+    assert "exact_sums" not in capsys.readouterr().out
+    study.write_text(STUDY + "\n[privacy]\nsecure_sums = true\n")
+    check(study, data)
+    assert "exact_sums = true" in capsys.readouterr().out
+
+
 def test_a_good_file_is_shown_in_counts(
     study: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,6 +95,12 @@ def _show_remarks(console: Console, plan: Study, doubts: list[str]) -> None:
             "The study does not say in which unit times are, so pages will say “units of "
             'time”. Its [outcome] should have unit = "days", or whatever they are in.',
         ]
+    if plan.privacy.secure_sums and not plan.privacy.noised:
+        doubts = [
+            *doubts,
+            "The study has no noise. Between hospitals exact sums leave only where the study "
+            'says noise = "none" and the policy of each hospital exact_sums = true.',
+        ]
     for text in doubts:
         console.print(f"[bold yellow]![/] {escape(text)}")
 

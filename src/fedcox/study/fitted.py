@@ -180,8 +180,8 @@ class FittedStudy:
         Under noise a fit ends when the sums that were planned are used up.
         """
         if self.guarantee is not None:
-            used = f"{counted(self.guarantee.releases, 'noisy sum')} used, as planned"
-            return used if self.inferred else f"did not arrive, {used}"
+            used = f"{counted(self.guarantee.releases, 'noisy sum')} used"
+            return f"{used}, as planned" if self.inferred else f"did not arrive, {used}"
         rounds = counted(self.rounds, "round")
         ended = f"converged in {rounds}" if self.converged else f"not converged after {rounds}"
         if not self.unbounded:

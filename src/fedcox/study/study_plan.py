@@ -26,6 +26,8 @@ from fedcox.study.study import Study
 from fedcox.study.study_rules import masked_faults
 from fedcox.study.study_tables import MOST_EPSILON, Noise
 
+#: A price that is less than this part of the one that was asked for is another one.
+_LESS = 0.8
 #: Fewer events a coefficient than this are few, with noise or without.
 _FEW_EVENTS = 10
 #: The curve goes from so small a part of the patients to as many times them.
@@ -255,6 +257,12 @@ def _remarks(
             "With this epsilon the noise would be larger than the study can bear: no intervals "
             "and no p-values are to be expected. Plan with more patients, fewer covariates or "
             "a larger epsilon."
+        )
+    elif noise.price is not None and own.price and own.price < 1.0 + _LESS * noise.price:
+        said.append(
+            f"Noise that makes standard errors {100 * noise.price:g} % larger would hide the "
+            f"information of {counted(chooser.solver.columns, 'coefficient')}: there is less "
+            "of it, and epsilon is larger than the price alone needs."
         )
     elif own.unsure:
         said.append(
