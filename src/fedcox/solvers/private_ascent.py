@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _REACH = 40.0
 #: The largest trace of one patient's information, in units of the usual one, and of how many
 #: parameters at least: with few a level need not be rare to have more.
-_CAP_INFORMATION, _FEWEST_PARAMETERS = 5.0, 6
+_CAP_INFORMATION, _FEWEST_PARAMETERS = 5.0, 5
 #: How far a Newton step is off, in parts of itself: by what the information may be off, and by
 #: the curvature, with the square of the distance.
 _OFF, _CURVED = 0.3, 0.1

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 #: So large a part of the events is worth a word; where the model is right it is less.
 _MANY_LEFT_OUT = 0.01
-#: A range of so many standard deviations is wide. A level is rare where one of its patients has
-#: so many times the information that counts in full.
-_WIDE, _MUCH_RARER = 15.0, 1.3
+#: A range of so many standard deviations is wide. A level is rare where one of its patients
+#: comes that near to the information that counts in full.
+_WIDE, _RARE = 15.0, 0.8
 
 
 def noise_notices(
@@ -71,7 +71,7 @@ def _far_out(study: Study, solution: PrivateSolution, public: PublicScale) -> li
     scaling, names = solution.setting.scaling, study.schema.encoded_names
     wide = public.are_numbers & (public.widths > _WIDE * scaling.spread)
     share = np.where(public.are_numbers, 1.0, np.maximum(scaling.mean, 0.0))
-    rare = share * _MUCH_RARER * usual_traces(share.size) < 1.0
+    rare = share * _RARE * usual_traces(share.size) < 1.0
     notes = [
         f"The range of {names[at]} is {public.widths[at] / scaling.spread[at]:.0f} standard "
         "deviations wide. Where the column has a long tail, patients far out do not count in "
