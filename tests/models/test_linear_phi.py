@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from fedcox.models.architecture import AbstractArchitecture, OwnModule, Perceptron
 from fedcox.models.neural import NeuralModel
+from fedcox.models.predictors.network import NetworkLink
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval, Pieces, TimeGrid
 from tests.models.network_examples import GRIDS, placed
 from tests.problems import LINK_NAMES, READINGS, simulated
@@ -37,7 +37,7 @@ class MeanOfTiles(nn.Module):
 def trained(
     architecture: AbstractArchitecture,
     cohort: Cohort,
-    link: LinkName,
+    link: NetworkLink,
     reading: CensoredInterval,
     event_weight: float = 1.0,
 ) -> tuple[FloatArray, FloatArray]:
@@ -65,7 +65,7 @@ def trained(
 @pytest.mark.parametrize("link", LINK_NAMES)
 @pytest.mark.parametrize("reading", READINGS)
 def test_a_linear_network_reaches_the_optimum_of_statsmodels(
-    link: LinkName, reading: CensoredInterval
+    link: NetworkLink, reading: CensoredInterval
 ) -> None:
     rows = by_width(
         COHORT.time.tolist(), COHORT.event.tolist(), WIDTH, reading, horizon=HORIZON
@@ -93,7 +93,7 @@ def test_with_exact_time_it_reaches_the_optimum_of_statsmodels(event_weight: flo
 
 
 @pytest.mark.parametrize("link", LINK_NAMES)
-def test_balanced_it_reaches_the_optimum_with_weighted_events(link: LinkName) -> None:
+def test_balanced_it_reaches_the_optimum_with_weighted_events(link: NetworkLink) -> None:
     rows = by_width(
         COHORT.time.tolist(), COHORT.event.tolist(), WIDTH, "include", horizon=HORIZON
     )

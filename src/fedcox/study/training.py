@@ -18,7 +18,7 @@ from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import check_torch
-from fedcox.models.network import Network, network_of
+from fedcox.models.predictors.network import Network, network_of
 from fedcox.privacy.accountant import epsilon_against_other_centers, epsilon_of
 from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.network_baseline import refitted_baseline, rescaled_baseline
