@@ -10,11 +10,12 @@ import fedcox.survival.cell_blocks as cell_blocks
 import fedcox.survival.preparation as preparation
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
-from fedcox.survival.link import LINKS, AbstractLink, ComplementaryLogLog, Logit, WeightedEvents
+from fedcox.survival.link import LINKS, AbstractLink, ComplementaryLogLog, Logit
 from fedcox.survival.person_periods import stack
 from fedcox.survival.preparation import prepare
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import CensoredInterval
+from fedcox.survival.weighted_events import WeightedEvents
 from tests.problems import LINK_NAMES, READINGS, grids, simulated
 
 THETA = np.linspace(-12.0, 3.0, 61)

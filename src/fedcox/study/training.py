@@ -32,9 +32,10 @@ from fedcox.study.plan import NetworkPlan
 from fedcox.study.trained_network import TrainedNetwork, TrainingRecord
 from fedcox.study.training_checkpoint import TrainingCheckpoint, digest_of_slides
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.link import LINKS, AbstractLink, WeightedEvents
+from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
+from fedcox.survival.weighted_events import WeightedEvents
 
 #: Where α starts under noise, a public guess: half of all have the event before the horizon.
 _SURVIVING = 0.5
