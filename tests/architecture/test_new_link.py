@@ -24,10 +24,11 @@ from fedcox.engines.codec.questions import decode_questions, encode_questions
 from fedcox.engines.codec.tree import from_bytes, to_bytes
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.queries.derivatives import DerivativesAt
+from fedcox.models.architecture import Perceptron
 from fedcox.reports.study_report import report_html
 from fedcox.study.agreement import agree
 from fedcox.study.fit import start
-from fedcox.study.plan import Plan
+from fedcox.study.plan import NetworkPlan, Plan
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS
 
@@ -116,6 +117,13 @@ message = to_bytes(encode_questions([asked], ()))
 (arrived,) = decode_questions(from_bytes(message), {}, columns=2)
 assert arrived.agreed.link == link
 
+try:
+    NetworkPlan(Perceptron(2), link="frailty", width=30.0)
+except fedcox.FedcoxError as error:
+    assert "it must be log or cloglog or logit" in str(error)
+else:
+    raise AssertionError("a network was planned whose loss torch does not have")
+
 centers = ("Aachen", "Bern", "Cork")
 request = Request("0a1b", "lung", text, centers, {}, "")
 folder = CenterFolder(home, "Bern", "lung", "localhost", 8002, None)
@@ -131,7 +139,7 @@ def _add(copy: Path, block: str) -> None:
     module = copy / "survival" / "link.py"
     text = module.read_text(encoding="utf-8")
     assert text.count(_CLASS) == text.count(_PLACE) == 1
-    text = text.replace(_PLACE, _PLACE.replace("Logit()", "GammaFrailty(), Logit()"))
+    text = text.replace(_PLACE, _PLACE.replace("Logit()", "Logit(), GammaFrailty()"))
     module.write_text(text.replace(_CLASS, f"{block}\n\n{_CLASS}"), encoding="utf-8")
 
 
