@@ -26,7 +26,7 @@ from fedcox.federation.batch import EpochBatch
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import TileScorer
-from fedcox.models.network import Network, Precision
+from fedcox.models.predictors.network import Network, Precision
 from fedcox.solvers.training import check_finite
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, IntArray

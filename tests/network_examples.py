@@ -14,7 +14,7 @@ from fedcox.models.architecture import (
     TileScorer,
     TileScorerWithTable,
 )
-from fedcox.models.network import Network
+from fedcox.models.predictors.network import Network
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, IntArray
 from fedcox.survival.link import LINKS

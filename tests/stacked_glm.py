@@ -15,6 +15,8 @@ import statsmodels.api as sm
 
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
 
+#: The links that statsmodels has, by our names.
+GLM_LINKS = {"cloglog": sm.families.links.CLogLog, "logit": sm.families.links.Logit}
 CENSORED_WEIGHT = {"include": 1.0, "exclude": 0.0, "half": 0.5}
 
 
@@ -172,7 +174,6 @@ def null_log_likelihood(rows: Rows, link: str) -> float:
 
 
 def _glm(response: FloatArray, matrix: FloatArray, weight: FloatArray, link: str):  # type: ignore[no-untyped-def]
-    links = {"logit": sm.families.links.Logit, "cloglog": sm.families.links.CLogLog}
-    family = sm.families.Binomial(links[link]())
+    family = sm.families.Binomial(GLM_LINKS[link]())
     model = sm.GLM(response, matrix, family=family, freq_weights=weight)
     return model.fit(tol=1e-11, tol_criterion="params", maxiter=200)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import fedcox
-from tests.docs.pages import ROOT, page
+from tests.architecture.worked_example import done_in_a_copy, new_file
 
 #: What is run in the copy of the tree, in which no other file was touched.
 USE = """
@@ -80,21 +75,5 @@ print("done")
 
 
 def test_a_new_statistic_is_one_new_file(tmp_path: Path) -> None:
-    (block,) = (
-        block.text
-        for block in page(ROOT / "CONTRIBUTING.md").blocks
-        if "class AgeByGroup" in block.text
-    )
-    source = Path(fedcox.__file__).parent
-    shutil.copytree(source, tmp_path / "fedcox", ignore=shutil.ignore_patterns("__pycache__"))
-    new = tmp_path / "fedcox" / "federation" / "queries" / "age_by_group.py"
-    assert not new.exists()
-    new.write_text(block, encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", USE],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.stdout.strip() == "done", ended.stderr
+    place = "federation/queries/age_by_group.py"
+    done_in_a_copy(tmp_path, "class AgeByGroup", new_file(place), USE)

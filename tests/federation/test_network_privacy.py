@@ -15,7 +15,7 @@ from fedcox.federation.queries.clipped_gradient import ClippedNetworkGradientAt
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import Perceptron, TileScorer
-from fedcox.models.network import Network
+from fedcox.models.predictors.network import Network
 from fedcox.privacy.noise import (
     GaussianRelease,
     SeededRandomnessForSimulations,

@@ -19,9 +19,9 @@ from fedcox.models.architecture import (
 )
 from fedcox.models.modules import assign, build, trainable
 from fedcox.models.neural import NeuralModel
+from fedcox.models.predictors.network import NetworkLink
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.link import LinkName
 from fedcox.survival.person_periods import stack
 from fedcox.survival.time_at_risk import TimeAtRisk
 from fedcox.survival.time_grid import AnyGrid, CensoredInterval, Pieces, TimeGrid
@@ -29,14 +29,14 @@ from tests.problems import READINGS
 
 COLUMNS, FEATURES = 3, 6
 GRID = TimeGrid.regular(25.0, 100.0)
-GRIDS: dict[LinkName, AnyGrid] = {
+GRIDS: dict[NetworkLink, AnyGrid] = {
     "log": Pieces(np.array([0.0, 12.0, 30.0, 70.0, 100.0]), unit=1.0),
     "cloglog": GRID,
     "logit": GRID,
 }
 LINKS = tuple(GRIDS)
 #: A hazard constant within pieces has no reading of censored intervals.
-LINK_READINGS: list[tuple[LinkName, CensoredInterval]] = [
+LINK_READINGS: list[tuple[NetworkLink, CensoredInterval]] = [
     (link, reading)
     for link, grid in GRIDS.items()
     for reading in READINGS
@@ -45,7 +45,7 @@ LINK_READINGS: list[tuple[LinkName, CensoredInterval]] = [
 
 
 def placed(
-    cohort: Cohort, reading: CensoredInterval = "include", link: LinkName = "logit"
+    cohort: Cohort, reading: CensoredInterval = "include", link: NetworkLink = "logit"
 ) -> TimeAtRisk:
     return GRIDS[link].at_risk(cohort.time, cohort.event, reading)
 
@@ -177,7 +177,7 @@ def samples(
 
 
 def cell_losses(
-    z: Tensor, happened: Tensor, at_risk: Tensor, link: LinkName, event_weight: float
+    z: Tensor, happened: Tensor, at_risk: Tensor, link: NetworkLink, event_weight: float
 ) -> Tensor:
     """Minus the log-likelihood of each row, as a textbook has it."""
     if link == "log":  # Poisson's, with the time at risk as its exposure

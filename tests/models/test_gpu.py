@@ -8,12 +8,11 @@ import torch
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
 from fedcox.models.modules import start
-from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.neural import NeuralModel
+from fedcox.models.predictors.network import NetworkLink, Precision
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.link import LinkName
 from tests.models.network_examples import (
     ARCHITECTURES,
     GRID,
@@ -53,7 +52,7 @@ def found(
     cohort: Cohort,
     precision: Precision,
     device: str,
-    link: LinkName = "cloglog",
+    link: NetworkLink = "cloglog",
 ) -> tuple[FloatArray, float]:
     model = NeuralModel(
         architecture, link, GRID.intervals, 3.0, precision=precision, device=device
@@ -77,7 +76,7 @@ def test_the_slide_model_has_the_gradient_of_the_processor_in_float64(
     architecture: TileScorer | TileScorerWithTable,
     precision: Precision,
     tolerance: float,
-    link: LinkName,
+    link: NetworkLink,
 ) -> None:
     cohort = many_tiles(architecture.features)
     wanted, loss = found(architecture, cohort, "float64", "cpu", link)

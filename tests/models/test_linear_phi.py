@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from fedcox.models.architecture import AbstractArchitecture, OwnModule, Perceptron
 from fedcox.models.neural import NeuralModel
+from fedcox.models.predictors.network import NetworkLink
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval, Pieces, TimeGrid
 from tests.models.network_examples import GRIDS, placed
-from tests.problems import LINK_NAMES, READINGS, simulated
-from tests.stacked_glm import binomial_glm, by_pieces, by_width, design, poisson_glm
+from tests.problems import READINGS, simulated
+from tests.stacked_glm import GLM_LINKS, binomial_glm, by_pieces, by_width, design, poisson_glm
 
 COHORT = simulated(150)
 WIDTH, HORIZON = 25.0, 100.0
@@ -37,7 +37,7 @@ class MeanOfTiles(nn.Module):
 def trained(
     architecture: AbstractArchitecture,
     cohort: Cohort,
-    link: LinkName,
+    link: NetworkLink,
     reading: CensoredInterval,
     event_weight: float = 1.0,
 ) -> tuple[FloatArray, FloatArray]:
@@ -62,10 +62,10 @@ def trained(
     return end.x[:3], end.x[3:]
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 @pytest.mark.parametrize("reading", READINGS)
 def test_a_linear_network_reaches_the_optimum_of_statsmodels(
-    link: LinkName, reading: CensoredInterval
+    link: NetworkLink, reading: CensoredInterval
 ) -> None:
     rows = by_width(
         COHORT.time.tolist(), COHORT.event.tolist(), WIDTH, reading, horizon=HORIZON
@@ -92,17 +92,16 @@ def test_with_exact_time_it_reaches_the_optimum_of_statsmodels(event_weight: flo
     assert np.concatenate([alpha, theta]) == pytest.approx(plain, abs=1e-6)
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
-def test_balanced_it_reaches_the_optimum_with_weighted_events(link: LinkName) -> None:
+@pytest.mark.parametrize("link", GLM_LINKS)
+def test_balanced_it_reaches_the_optimum_with_weighted_events(link: NetworkLink) -> None:
     rows = by_width(
         COHORT.time.tolist(), COHORT.event.tolist(), WIDTH, "include", horizon=HORIZON
     )
     matrix, response, weight = design(rows, COHORT.covariates)
-    kind = {"logit": sm.families.links.Logit, "cloglog": sm.families.links.CLogLog}[link]
     glm = sm.GLM(
         response,
         matrix,
-        family=sm.families.Binomial(kind()),
+        family=sm.families.Binomial(GLM_LINKS[link]()),
         freq_weights=weight * np.where(response > 0, 6.0, 1.0),
     )
     wanted = glm.fit(tol=1e-11, tol_criterion="params", maxiter=200).params

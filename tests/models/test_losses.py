@@ -21,10 +21,10 @@ from fedcox.models.losses import (
 )
 from fedcox.models.network_patients import PlacedSamples
 from fedcox.models.neural import NeuralModel
+from fedcox.models.predictors.network import NetworkLink
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS as SURVIVAL_LINKS
-from fedcox.survival.link import LinkName
 from fedcox.survival.partial_likelihood import PartialLikelihood
 from fedcox.survival.person_periods import PersonPeriods, stack
 from fedcox.survival.scaling import Scaling
@@ -46,7 +46,7 @@ T = GRIDS["log"].intervals
 
 
 def problem(
-    link: LinkName, reading: CensoredInterval, seed: int = 0
+    link: NetworkLink, reading: CensoredInterval, seed: int = 0
 ) -> tuple[Tensor, Tensor, PlacedSamples, PersonPeriods]:
     rng = np.random.default_rng(seed)
     weight = rng.uniform(0.2, 1.5, COHORT.patients)
@@ -62,7 +62,7 @@ def stacked_loss(
     alpha: Tensor,
     weight: Tensor,
     rows: PersonPeriods,
-    link: LinkName,
+    link: NetworkLink,
     balance: float,
 ) -> Tensor:
     patient = torch.tensor(rows.patient)
@@ -74,7 +74,7 @@ def stacked_loss(
 @pytest.mark.parametrize(("link", "reading"), LINK_READINGS)
 @pytest.mark.parametrize("balance", [1.0, 30.0])
 def test_loss_and_slopes_are_those_of_the_stacked_rows(
-    link: LinkName,
+    link: NetworkLink,
     reading: CensoredInterval,
     balance: float,
     monkeypatch: pytest.MonkeyPatch,
@@ -95,7 +95,7 @@ def test_loss_and_slopes_are_those_of_the_stacked_rows(
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_the_loss_as_a_tensor_goes_through_a_users_own_backward(link: LinkName) -> None:
+def test_the_loss_as_a_tensor_goes_through_a_users_own_backward(link: NetworkLink) -> None:
     phi, alpha, samples, rows = problem(link, "half")
     whole = stacked_loss(phi.tanh(), alpha, samples.weight, rows, link, 2.0)
     wanted = torch.autograd.grad((3 * whole).square(), [phi, alpha])
@@ -108,7 +108,7 @@ def test_the_loss_as_a_tensor_goes_through_a_users_own_backward(link: LinkName) 
 
 @pytest.mark.parametrize(("link", "reading"), LINK_READINGS)
 def test_some_stacked_rows_cost_what_they_cost_in_the_stack(
-    link: LinkName, reading: CensoredInterval
+    link: NetworkLink, reading: CensoredInterval
 ) -> None:
     phi, alpha, samples, rows = problem(link, reading)
     chosen = np.random.default_rng(0).integers(rows.patient.size, size=40)  # some twice
@@ -127,7 +127,7 @@ def test_some_stacked_rows_cost_what_they_cost_in_the_stack(
 @pytest.mark.parametrize("score", [-50.0, 0.0, 50.0])
 @pytest.mark.parametrize("level", [-30.0, 0.0, 30.0])
 def test_extreme_scores_give_finite_loss_and_true_slopes(
-    link: LinkName, dtype: torch.dtype, score: float, level: float
+    link: NetworkLink, dtype: torch.dtype, score: float, level: float
 ) -> None:
     """Against the numpy link of the linear model, in float64."""
     samples = PlacedSamples(
@@ -160,7 +160,7 @@ def test_extreme_scores_give_finite_loss_and_true_slopes(
 
 
 def _from_samples(
-    phi: Tensor, alpha: Tensor, samples: PlacedSamples, link: LinkName
+    phi: Tensor, alpha: Tensor, samples: PlacedSamples, link: NetworkLink
 ) -> tuple[Tensor, Tensor, Tensor]:
     terms = sample_slopes(phi, alpha, samples, link=link)
     return terms.cost.sum(), terms.alpha.sum(1), terms.alpha.sum(0)

@@ -17,13 +17,12 @@ from fedcox.models.architecture import (
     TileScorerWithTable,
 )
 from fedcox.models.modules import size, start
-from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.neural import NeuralModel
+from fedcox.models.predictors.network import NetworkLink, Precision
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives
-from fedcox.survival.link import LinkName
 from fedcox.survival.time_at_risk import TimeAtRisk
 from fedcox.survival.time_grid import CensoredInterval
 from tests.models.network_examples import (
@@ -62,7 +61,7 @@ def weights(model: NeuralModel, seed: int = 3) -> tuple[FloatArray, FloatArray]:
 @pytest.mark.parametrize(("balance", "share"), [(1.0, "slide"), (7.5, "patient")])
 def test_phi_once_has_the_loss_and_gradients_of_the_stack(
     name: str,
-    link: LinkName,
+    link: NetworkLink,
     reading: CensoredInterval,
     balance: float,
     share: str,
@@ -90,7 +89,9 @@ def test_phi_once_has_the_loss_and_gradients_of_the_stack(
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("link", LINKS)
-def test_gradients_of_single_patients_are_those_of_autograd(name: str, link: LinkName) -> None:
+def test_gradients_of_single_patients_are_those_of_autograd(
+    name: str, link: NetworkLink
+) -> None:
     cohort = patients_with_slides(6)
     model = NeuralModel(ARCHITECTURES[name], link, GRID.intervals, 3.0, precision="float64")
     theta, alpha = weights(model)
@@ -110,7 +111,7 @@ def test_gradients_of_single_patients_are_those_of_autograd(name: str, link: Lin
 @pytest.mark.parametrize("architecture", [TileScorer(32, 128), TileScorerWithTable(32, 3, 64)])
 @pytest.mark.parametrize("link", LINKS)
 def test_the_gradient_of_a_patient_has_the_same_bits_whoever_else_is_there(
-    architecture: AbstractArchitecture, link: LinkName
+    architecture: AbstractArchitecture, link: NetworkLink
 ) -> None:
     """A processor may round the ends of an array otherwise than its middle."""
     rng, many, intervals = np.random.default_rng(0), 40, 12
@@ -172,7 +173,7 @@ def test_blocks_of_single_patients_stay_true_when_other_weights_were_used_in_bet
 @settings(deadline=None, max_examples=4)
 @given(center=st.lists(st.integers(0, 2), min_size=14, max_size=14))
 def test_any_split_over_centers_sums_to_the_pooled_gradient(
-    name: str, link: LinkName, center: list[int]
+    name: str, link: NetworkLink, center: list[int]
 ) -> None:
     cohort = patients_with_slides()
     model = NeuralModel(ARCHITECTURES[name], link, GRID.intervals, 2.0)
@@ -213,7 +214,7 @@ def test_a_patient_drawn_twice_counts_twice(name: str) -> None:
 @pytest.mark.parametrize("name", ["perceptron", "tile scorer", "own, of bags"])
 @pytest.mark.parametrize(("link", "reading"), LINK_READINGS)
 def test_all_cells_together_are_the_whole_loss_and_others_add_nothing(
-    name: str, link: LinkName, reading: CensoredInterval
+    name: str, link: NetworkLink, reading: CensoredInterval
 ) -> None:
     cohort = patients_with_slides()
     model = NeuralModel(ARCHITECTURES[name], link, GRID.intervals, 4.0, precision="float64")

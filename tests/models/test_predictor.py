@@ -16,7 +16,7 @@ from fedcox.federation.queries.local_steps import (
 )
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import Perceptron
-from fedcox.models.network import Network
+from fedcox.models.predictors.network import Network
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import LINKS

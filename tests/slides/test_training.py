@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedcox.models.network import Precision
+from fedcox.models.predictors.network import Precision
 from fedcox.slides.training import SlideNetworkChoice
 from fedcox.solvers.adam import NetworkAdam
 from fedcox.solvers.private_network import PrivateNetwork

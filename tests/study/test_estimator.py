@@ -42,7 +42,8 @@ from fedcox.errors import (
 )
 from fedcox.study.fit import fit
 from fedcox.study.study import Study
-from tests.problems import LINK_NAMES, READINGS, simulated
+from tests.problems import READINGS, simulated
+from tests.stacked_glm import GLM_LINKS
 
 COHORT = simulated(250, 3, seed=12)
 X = COHORT.covariates
@@ -160,7 +161,7 @@ def test_columns_in_another_order_are_refused() -> None:
 
 @pytest.mark.filterwarnings("ignore::fedcox.errors.RidgeWarning")
 @pytest.mark.parametrize("reading", READINGS)
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 @pytest.mark.parametrize("solver", ["newton", "lbfgs"])
 def test_the_estimator_is_the_study_of_one_center(link: str, reading: str, solver: str) -> None:
     estimator = model(link=link, censored_interval=reading, solver=solver, ridge=0.5).fit(
@@ -230,7 +231,7 @@ def by_hand(estimator: DiscreteTimeCox, x: Any, link: str) -> Any:
     return np.array(curve)
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 def test_survival_and_cumulative_hazard_follow_from_baseline_and_coefficients(
     link: str,
 ) -> None:

@@ -30,8 +30,8 @@ from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.study import Study
 from fedcox.survival.cohort import FloatArray
-from tests.problems import LINK_NAMES, READINGS, simulated
-from tests.stacked_glm import Rows, binomial_glm, by_width, design
+from tests.problems import READINGS, simulated
+from tests.stacked_glm import GLM_LINKS, Rows, binomial_glm, by_width, design
 
 WIDTH = 20.0
 SOLVERS: dict[str, dict[str, Any]] = {
@@ -107,7 +107,7 @@ def assert_same(
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 @pytest.mark.parametrize("size", [1, 5, 60])
 def test_a_group_without_events_is_named_and_spoils_nothing_else(
     link: str, solver: str, size: int
@@ -165,7 +165,7 @@ def test_separation_by_two_columns_together_names_both(solver: str) -> None:
     assert_same(ours, kept, ["a", "b"], rtol=1e-3)
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 def test_a_number_that_orders_all_events_is_separation(link: str) -> None:
     # One interval: logistic regression, completely separated by x.
     x = np.arange(40.0)
@@ -176,7 +176,7 @@ def test_a_number_that_orders_all_events_is_separation(link: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 def test_a_group_with_one_event_is_not_separation(link: str, seed: int) -> None:
     frame = table(500, seed=seed)
     group = np.zeros(500)
@@ -252,7 +252,7 @@ def test_a_constant_column_is_named_and_left_out(value: float, ridge: float) -> 
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 def test_without_a_usable_column_the_curve_is_that_of_kaplan_and_meier(
     link: str, solver: str
 ) -> None:
@@ -390,13 +390,12 @@ def test_intervals_without_events_say_nothing_about_the_coefficients() -> None:
     )
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 def test_one_interval_is_ordinary_binary_regression(link: str) -> None:
     frame = table()
     ours = run(frame, grid={"width": 1000, "horizon": 1000}, link=link)
     assert len(ours.baseline) == 1
-    links = {"logit": sm.families.links.Logit(), "cloglog": sm.families.links.CLogLog()}
-    family = sm.families.Binomial(links[link])
+    family = sm.families.Binomial(GLM_LINKS[link]())
     matrix = sm.add_constant(frame[["a", "b"]].to_numpy())
     model = sm.GLM(frame["event"].to_numpy(), matrix, family=family)
     theirs = model.fit(tol=1e-11, tol_criterion="params")
@@ -477,7 +476,7 @@ def penalised_optimum(frame: pd.DataFrame, link: str, ridge: float) -> tuple[Flo
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 @pytest.mark.parametrize("ridge", [0.3, 40.0])
 def test_a_ridge_penalises_the_coefficients_as_given(
     link: str, ridge: float, solver: str
@@ -509,7 +508,7 @@ def test_a_ridge_shares_the_effect_between_equal_columns() -> None:
     assert_usable(ours)
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 def test_standard_errors_under_a_ridge_come_from_the_penalised_information(link: str) -> None:
     frame = table()
     ours, plain = run(frame, ridge=30.0, link=link), run(frame, link=link)

@@ -17,7 +17,10 @@ from fedcox.data.schema import CategoryColumn, CohortSchema, NumberColumn
 from fedcox.errors import StudyError
 from fedcox.study.study import Study
 from fedcox.study.study_tables import Noise
+from fedcox.survival.link import LINKS
 
+*_SOME_LINKS, _LAST_LINK = (f'"{name}"' for name in LINKS)
+LINK_CHOICES = f"{', '.join(_SOME_LINKS)} or {_LAST_LINK}"
 REFERENCE_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "study-file.md"
 
 LUNG = """
@@ -302,7 +305,7 @@ def test_every_fault_is_reported_at_once() -> None:
         "[covariates] sex reference: '3' is not among the levels '1' and '2'.",
         "[grid] width: found -1; a number above 0 is needed.",
         "[grid]: width and times are given; give one of them at most.",
-        '[model] link: found "probit"; "log", "cloglog" or "logit" is needed.',
+        f'[model] link: found "probit"; {LINK_CHOICES} is needed.',
         "[model] ridge: found nan; a finite number is needed.",
         "[solver] scaling: a setting of lbfgs, and this study's method is newton",
     ):

@@ -14,8 +14,7 @@ from fedcox.engines.in_process import InProcess
 from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.study import Study
-from tests.problems import LINK_NAMES
-from tests.stacked_glm import Reference, binomial_glm, by_width
+from tests.stacked_glm import GLM_LINKS, Reference, binomial_glm, by_width
 
 FOLDER = Path(__file__).parents[3] / "shared" / "data" / "tcga" / "processed"
 #: Rank of [1, X] and its number of columns, as the data's README has it.
@@ -100,7 +99,7 @@ def test_aliased_columns_are_those_that_do_not_raise_the_rank(cancer: str) -> No
 
 
 @pytest.mark.parametrize("solver", range(len(SOLVERS)))
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 @pytest.mark.parametrize("cancer", RANKS)
 def test_every_cohort_fits_without_intervention(cancer: str, link: str, solver: int) -> None:
     ours = fitted(cancer, link, solver)
@@ -127,7 +126,7 @@ def reference(cancer: str, link: str, dropped: tuple[str, ...]) -> Reference:
 
 
 @pytest.mark.parametrize("solver", range(len(SOLVERS)))
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 def test_lower_grade_glioma_equals_the_glm_on_the_kept_columns(link: str, solver: int) -> None:
     ours = fitted("lgg", link, solver)
     assert separated(ours) == []
@@ -138,7 +137,7 @@ def test_lower_grade_glioma_equals_the_glm_on_the_kept_columns(link: str, solver
     assert ours.log_likelihood == pytest.approx(theirs.log_likelihood, rel=1e-10)
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 @pytest.mark.parametrize("cancer", ["brca", "coad", "kirc"])
 def test_where_columns_are_separated_every_solver_names_the_same_ones(
     cancer: str, link: str
@@ -169,7 +168,7 @@ def test_coefficients_beside_separated_ones_are_those_of_their_limit(cancer: str
         assert other.log_likelihood == pytest.approx(first.log_likelihood, abs=1e-5)
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", GLM_LINKS)
 @pytest.mark.parametrize("cancer", RANKS)
 def test_every_event_time_fits_too(cancer: str, link: str) -> None:
     ours, wide = fitted(cancer, link, times="events"), fitted(cancer, link)

@@ -7,7 +7,8 @@ from fedcox.errors import NoInferenceError
 from fedcox.solvers.newton import Newton
 from fedcox.study.fit import estimate
 from fedcox.study.plan import Plan
-from fedcox.survival.link import LINKS, WeightedEvents
+from fedcox.survival.link import LINKS
+from fedcox.survival.weighted_events import WeightedEvents
 from tests.problems import LINK_NAMES, simulated
 
 

@@ -8,11 +8,12 @@ import pytest
 import fedcox.survival.piece_sums as piece_sums
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
-from fedcox.survival.link import LINKS, WeightedEvents
+from fedcox.survival.link import LINKS
 from fedcox.survival.piece_sums import PieceSums
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_at_risk import TimeAtRisk
 from fedcox.survival.time_grid import Pieces
+from fedcox.survival.weighted_events import WeightedEvents
 from tests.problems import simulated
 
 LOG = LINKS["log"]

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from fedcox.federation.query import Agreed
-from fedcox.models.predictor import LINEAR, AbstractPredictor, linear_alone
+from fedcox.models.predictor import AbstractPredictor
+from fedcox.models.predictors.linear import LINEAR, linear_alone
 from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives

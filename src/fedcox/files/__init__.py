@@ -1,1 +1,1 @@
-"""Files: put in place whole, read with care, followed, locked."""
+"""Files: put in place whole, read with care, followed, locked; and folders as lists."""

@@ -21,8 +21,8 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from fedcox.models.losses import LARGE, LARGEST_EXPONENT, SMALL, WeighedCells
+from fedcox.models.predictors.network import NetworkLink
 from fedcox.models.tile_scorer import TileScorerWeights
-from fedcox.survival.link import LinkName
 
 #: Tiles per block, and the most hidden units and features: what fits a multiprocessor.
 _TILES, _MOST_HIDDEN, _MOST_FEATURES = 64, 128, 256
@@ -333,7 +333,7 @@ def loss_and_gradient(
     chosen: torch.Tensor,
     times: torch.Tensor,
     *,
-    link: LinkName,
+    link: NetworkLink,
 ) -> torch.Tensor:
     """Slopes in θ, the loss, slopes in α: one after the other in float64.
 

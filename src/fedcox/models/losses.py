@@ -27,7 +27,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from fedcox.models.network_patients import PlacedSamples
-from fedcox.survival.link import LinkName
+from fedcox.models.predictors.network import NetworkLink
 
 _CELLS = 2**22  # pairs of sample and interval that are looked at together
 SMALL = 1e-4  # below it 1 − v/2 + v²/12 is v / (e^v − 1) to rounding
@@ -55,7 +55,7 @@ def loss_and_slopes(
     alpha: Tensor,
     placed: PlacedSamples,
     *,
-    link: LinkName,
+    link: NetworkLink,
     event_weight: float = 1.0,
 ) -> LossAndSlopes:
     """The loss of the scores `phi` (samples,) on the baseline `alpha` (intervals,).
@@ -81,7 +81,7 @@ def sample_slopes(
     alpha: Tensor,
     placed: PlacedSamples,
     *,
-    link: LinkName,
+    link: NetworkLink,
     event_weight: float = 1.0,
 ) -> SampleSlopes:
     """What each sample costs, and its slope in every interval; zero where it is not at risk."""
@@ -103,7 +103,7 @@ def weighed_cells(placed: PlacedSamples, alpha: Tensor, event_weight: float) -> 
 
 
 def slopes_of_cells(
-    phi: Tensor, alpha: Tensor, cells: WeighedCells, *, link: LinkName
+    phi: Tensor, alpha: Tensor, cells: WeighedCells, *, link: NetworkLink
 ) -> SampleSlopes:
     """What each sample costs, and its slope in every interval."""
     survived, event, last = cells
@@ -121,7 +121,7 @@ def cell_loss_and_slopes(
     cells: tuple[Tensor, Tensor],
     placed: PlacedSamples,
     *,
-    link: LinkName,
+    link: NetworkLink,
     event_weight: float = 1.0,
 ) -> LossAndSlopes:
     """The same summed over some stacked rows: pairs of sample and interval, `cells`.
@@ -151,7 +151,7 @@ def discrete_time_loss(
     alpha: Tensor,
     placed: PlacedSamples,
     *,
-    link: LinkName = "logit",
+    link: NetworkLink = "logit",
     event_weight: float = 1.0,
 ) -> Tensor:
     """The loss as a tensor to call `backward()` on, for training loops of one's own."""
@@ -170,7 +170,7 @@ class _Loss(torch.autograd.Function):
         phi: Tensor,
         alpha: Tensor,
         placed: PlacedSamples,
-        link: LinkName,
+        link: NetworkLink,
         event_weight: float,
     ) -> Tensor:
         terms = loss_and_slopes(phi, alpha, placed, link=link, event_weight=event_weight)
@@ -185,7 +185,7 @@ class _Loss(torch.autograd.Function):
 
 
 def _proportional(
-    phi: Tensor, alpha: Tensor, placed: PlacedSamples, link: LinkName, event_weight: float
+    phi: Tensor, alpha: Tensor, placed: PlacedSamples, link: NetworkLink, event_weight: float
 ) -> LossAndSlopes:
     """Costs that add up: sums over intervals and over samples, never over pairs."""
     weight = placed.weight.to(phi.dtype)
@@ -223,7 +223,7 @@ def _events(placed: PlacedSamples, alpha: Tensor, event_weight: float) -> tuple[
 
 
 def _event_terms(
-    phi: Tensor, alpha: Tensor, last: Tensor, weight: Tensor, link: LinkName
+    phi: Tensor, alpha: Tensor, last: Tensor, weight: Tensor, link: NetworkLink
 ) -> tuple[Tensor, Tensor]:
     """Cost and slope of each sample's event; zero without one."""
     z = torch.where(weight > 0, phi + alpha[last], 0.0)
@@ -231,7 +231,7 @@ def _event_terms(
     return weight * cost, weight * slope
 
 
-def _survival(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
+def _survival(z: Tensor, link: NetworkLink) -> tuple[Tensor, Tensor]:
     """The cost f, and its slope."""
     if link == "logit":
         return -logsigmoid(-z), torch.sigmoid(z)
@@ -239,7 +239,7 @@ def _survival(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
     return rate, rate
 
 
-def _event(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
+def _event(z: Tensor, link: NetworkLink) -> tuple[Tensor, Tensor]:
     """The cost g, and its slope; neither overflows."""
     if link == "logit":
         return -logsigmoid(z), -torch.sigmoid(-z)

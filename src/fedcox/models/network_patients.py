@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedcox.errors import CohortError, InputError, WeightsError
 from fedcox.models.architecture import AbstractArchitecture, Inputs
-from fedcox.models.network import SlideWeight
+from fedcox.models.predictors.network import SlideWeight
 from fedcox.models.slide_tensors import AbstractSlides, slide_tensors
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.time_at_risk import TimeAtRisk

@@ -28,7 +28,6 @@ from fedcox.models.losses import (
     sample_slopes,
 )
 from fedcox.models.modules import check_theta, size
-from fedcox.models.network import Precision, SlideWeight, score_precision
 from fedcox.models.network_patients import (
     NetworkPatients,
     PlacedSamples,
@@ -36,10 +35,15 @@ from fedcox.models.network_patients import (
     check_fit,
 )
 from fedcox.models.phi import AbstractPhi, NetworkPhi
+from fedcox.models.predictors.network import (
+    NetworkLink,
+    Precision,
+    SlideWeight,
+    score_precision,
+)
 from fedcox.models.recorded_step import RecordedSteps, recorded_steps
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives
-from fedcox.survival.link import LinkName
 from fedcox.survival.time_at_risk import TimeAtRisk
 
 _NUMBERS = 2**22  # of single patients' gradients that are held together
@@ -54,7 +58,7 @@ class NeuralModel:
     """
 
     architecture: AbstractArchitecture
-    link: LinkName
+    link: NetworkLink
     intervals: int
     event_weight: float = 1.0
     slide_weight: SlideWeight = "slide"
@@ -66,7 +70,7 @@ class NeuralModel:
         faults = [
             f"{what} must be one of {', '.join(get_args(known))}; found {value!r}."
             for what, value, known in (
-                ("link", self.link, LinkName),
+                ("link", self.link, NetworkLink),
                 ("slide_weight", self.slide_weight, SlideWeight),
                 ("precision", self.precision, Precision),
             )

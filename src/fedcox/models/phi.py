@@ -24,8 +24,8 @@ from torch.func import functional_call, vmap
 from fedcox.errors import WeightsError
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
 from fedcox.models.modules import assign, build, check_scores, check_theta, trainable
-from fedcox.models.network import Precision
 from fedcox.models.network_patients import NetworkPatients
+from fedcox.models.predictors.network import Precision
 from fedcox.models.tile_scorer import (
     HiddenLayer,
     ScoredMeans,

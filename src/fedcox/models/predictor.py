@@ -1,4 +1,4 @@
-"""What is φ of the model α + φ(x)? One interface: a linear predictor, or a network.
+"""What is φ of the model α + φ(x)? One interface: a linear predictor, a network, or another.
 
 A predictor says how many numbers its β has and where they start, and makes a center's patients
 ready to be summed over. Nothing above it asks which one it is.
@@ -7,8 +7,7 @@ ready to be summed over. Nothing above it asks which one it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -17,8 +16,8 @@ from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives
 from fedcox.survival.link import AbstractLink
 from fedcox.survival.person_periods import CellChoice, SingleCells
-from fedcox.survival.preparation import PreparedPatients, prepare_placed
-from fedcox.survival.scaling import Scaling, linear_predictor
+from fedcox.survival.preparation import PreparedPatients
+from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_at_risk import TimeAtRisk
 
 
@@ -54,23 +53,26 @@ class AbstractPredictor(ABC):
 
     #: Stands before the names of queries about it, by which hospitals allow them.
     prefix: ClassVar[str]
+    #: What leaves a hospital, in words, by what is asked: "gradient", "hessian", …, "steps". A
+    #: policy must have these names, prefix included; without words are what is not asked.
+    words: ClassVar[Mapping[str, str]] = {}
     #: Whether sums over patients have second derivatives, for solvers of second order.
     has_curvature: ClassVar[bool]
     #: What a number of β is for, in the words of whoever misses one.
     one_for_each: ClassVar[str]
 
     @property
-    @abstractmethod
     def numbers(self) -> int:
         """How many numbers describe it."""
+        return 0
 
     @abstractmethod
     def parameters(self, columns: int) -> int:
         """How many numbers β has; `columns` are kept of the patients' covariates."""
 
-    @abstractmethod
     def start(self, columns: int, seed: int) -> FloatArray:
         """Where β begins: the same seed gives the same bits."""
+        return np.zeros(self.parameters(columns))
 
     @abstractmethod
     def prepare(self, cohort: Cohort, setting: TimeAndScale) -> PreparedPatients:
@@ -90,51 +92,3 @@ class AbstractPredictor(ABC):
     @abstractmethod
     def risk(self, cohort: Cohort, setting: TimeAndScale, beta: FloatArray) -> FloatArray:
         """φ of each patient: (patients,)."""
-
-
-@dataclass(frozen=True)
-class Linear(AbstractPredictor):
-    """φ(x) = β·x on the scaled columns that are kept: Cox's own, whose β are log ratios."""
-
-    prefix = ""
-    has_curvature = True
-    one_for_each = "one for each column kept"
-
-    @property
-    def numbers(self) -> int:
-        return 0
-
-    def parameters(self, columns: int) -> int:
-        return columns
-
-    def start(self, columns: int, seed: int) -> FloatArray:
-        return np.zeros(columns)
-
-    def prepare(self, cohort: Cohort, setting: TimeAndScale) -> PreparedPatients:
-        return prepare_placed(
-            cohort, setting.placed(cohort), setting.intervals, setting.scaling, setting.link
-        )
-
-    def cell_gradient(
-        self,
-        cohort: Cohort,
-        setting: TimeAndScale,
-        cells: CellChoice,
-        alpha: FloatArray,
-        beta: FloatArray,
-    ) -> Derivatives:
-        return setting.cells(cohort).gradient(setting.link, cells, alpha, beta)
-
-    def risk(self, cohort: Cohort, setting: TimeAndScale, beta: FloatArray) -> FloatArray:
-        scaled = np.empty((cohort.patients, beta.size))
-        setting.scaling.apply(cohort.covariates, out=scaled, complete=cohort.complete)
-        return linear_predictor(scaled, beta)
-
-
-LINEAR = Linear()
-
-
-def linear_alone(predictor: AbstractPredictor) -> Iterator[str]:
-    """A predictor without coefficients, for what is asked of them."""
-    if not isinstance(predictor, Linear):
-        yield "the setting's predictor must be linear"

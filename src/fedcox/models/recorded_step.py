@@ -16,11 +16,11 @@ from torch import Tensor
 from fedcox.models.architecture import AbstractArchitecture, TileScorer
 from fedcox.models.losses import weighed_cells
 from fedcox.models.network_patients import NetworkPatients, PlacedSamples
+from fedcox.models.predictors.network import NetworkLink
 from fedcox.models.slide_tensors import PackedSlides, PackedTiles
 from fedcox.models.tile_scorer import TileScorerWeights
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives
-from fedcox.survival.link import LinkName
 
 _MOST_SLIDES = 512  # of one recording: their means are held together
 
@@ -49,14 +49,14 @@ class RecordedSteps:
         placed: PlacedSamples,
         *,
         intervals: int,
-        link: LinkName,
+        link: NetworkLink,
         event_weight: float,
     ) -> None:
         self._architecture, self._tiles = architecture, tiles
         baseline = placed.weight.new_zeros(intervals)
         self._cells = weighed_cells(placed, baseline, event_weight)
         self._intervals = intervals
-        self._link: LinkName = link
+        self._link: NetworkLink = link
         self._weights = architecture.hidden * (architecture.features + 2)
         self._recordings: dict[int, _Recording] = {}
 
@@ -131,7 +131,7 @@ def recorded_steps(
     patients: NetworkPatients,
     *,
     intervals: int,
-    link: LinkName,
+    link: NetworkLink,
     event_weight: float,
 ) -> RecordedSteps | None:
     """Steps to be played back; None where the network or its slides are not made for it."""

@@ -41,6 +41,7 @@ from fedcox.reports.ratio_table import (
 from fedcox.reports.report_words import counts_words, ledger_words, limits, sums_from
 from fedcox.study.fitted import FittedStudy
 from fedcox.survival.event_pieces import nice_step
+from fedcox.survival.link import LINKS
 
 MOST_ROUNDS = 200
 
@@ -72,7 +73,7 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
         "study": fitted.study,
         "unit": fitted.study.schema.time_unit,
         "ratio_name": fitted.ratio_name,
-        "logit": fitted.link == "logit",
+        "link": LINKS[fitted.link],
         "grouped": fitted.grouped,
         "pieces": noun_text(fitted.intervals, "piece"),
         "time_words": time_words(fitted),
@@ -111,15 +112,10 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
 
 
 def _subtitle(fitted: FittedStudy) -> str:
-    models = {
-        "log": "a proportional-hazards model with a piecewise constant baseline",
-        "cloglog": "a discrete-time Cox model (complementary log-log link)",
-        "logit": "a discrete-time Cox model (logit link)",
-    }
-    return (
-        f"{fitted.ratio_name.capitalize()}s from {models[fitted.link]}, fitted on "
-        f"{sums_from(fitted)}."
-    )
+    model = "a proportional-hazards model with a piecewise constant baseline"
+    if fitted.grouped:
+        model = f"a discrete-time Cox model ({LINKS[fitted.link].title} link)"
+    return f"{fitted.ratio_name.capitalize()}s from {model}, fitted on {sums_from(fitted)}."
 
 
 def time_words(fitted: FittedStudy) -> str:

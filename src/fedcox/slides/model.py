@@ -12,7 +12,7 @@ import numpy as np
 
 from fedcox.errors import InputError, SlideError
 from fedcox.models.architecture import TileScorer
-from fedcox.models.network import score_precision
+from fedcox.models.predictors.network import score_precision
 from fedcox.slides.bag_file import BagFile
 from fedcox.slides.bag_reader import feature_path, open_bag
 from fedcox.slides.cohorts import OpenedBags

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedcox.errors import SlideError
 from fedcox.survival.cohort import BoolArray, FloatArray
+from fedcox.survival.link import LINKS
 
 #: Shares of the training cohort's tile scores that lie below and above the colours' limits.
 _TAIL = 0.01
@@ -34,8 +35,6 @@ _STOPS = np.array(
     ],
     dtype=np.float64,
 )
-#: A tile's score is on the scale of the linear predictor, which each link reads its own way.
-SCORE_NAMES = {"log": "log hazard", "cloglog": "log hazard", "logit": "log hazard odds"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +133,8 @@ class ColourKey:
 
     @property
     def score_name(self) -> str:
-        """What the numbers are, under the link's honest name."""
-        return SCORE_NAMES[self.link]
+        """What the numbers are, on the scale of the predictor, under the link's honest name."""
+        return LINKS[self.link].score_name
 
 
 def colours_at(place: FloatArray) -> Colours:

@@ -16,7 +16,7 @@ from fedcox.federation.batch import HeldOut
 from fedcox.federation.query import Federation
 from fedcox.files.writing import check_folder, whole_folder, write_atomically
 from fedcox.models.architecture import TileScorer
-from fedcox.models.network import Precision, SlideWeight
+from fedcox.models.predictors.network import NetworkLink, Precision, SlideWeight
 from fedcox.reports.number_text import finite
 from fedcox.reports.privacy_ledger import write_ledger
 from fedcox.slides.cohorts import SlideCohorts, slide_cohorts
@@ -33,7 +33,6 @@ from fedcox.study.trained_network import TrainedNetwork, TrainingRecord
 from fedcox.study.training import threads_for, train_network, with_noise
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.concordance import concordance_index
-from fedcox.survival.link import LinkName
 
 FILES = (NETWORK, "training.json", "ledger.jsonl")
 
@@ -49,7 +48,7 @@ class SlideNetworkChoice:
     hidden: int
     width: float | None
     horizon: float | None
-    link: LinkName
+    link: NetworkLink
     balanced: bool | None
     slide_weight: SlideWeight
     device: str

@@ -14,7 +14,7 @@ from fedcox.study.estimator_input import (
 )
 from fedcox.study.plan import SOLVERS, Plan
 from fedcox.study.study_rules import grid_faults
-from fedcox.survival.link import LINKS
+from fedcox.survival.link import LINKS, LinkName
 
 if TYPE_CHECKING:
     Objects = np.ndarray[Any, np.dtype[np.object_]]
@@ -128,7 +128,7 @@ class DiscreteTimeCox(AbstractSurvivalEstimator):
         self,
         width: float | None = None,
         horizon: float | None = None,
-        link: Literal["cloglog", "logit"] = "cloglog",
+        link: LinkName = "cloglog",
         censored_interval: Literal["include", "exclude", "half"] = "include",
         ridge: float = 0.0,
         solver: Literal["newton", "lbfgs", "adam"] = "newton",

@@ -17,8 +17,8 @@ from fedcox.study.plan import Plan
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.event_pieces import cut_by_events
 from fedcox.survival.information import solve_alpha
-from fedcox.survival.link import WeightedEvents
 from fedcox.survival.survival_curve import CurveError
+from fedcox.survival.weighted_events import WeightedEvents
 
 #: Where errors of curves are kept: so many points at most, so many events between two.
 _CURVE_POINTS, _CURVE_EVENTS, _CURVE_DIGITS = 48, 10, 5

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from fedcox.errors import InputError
 from fedcox.models.architecture import AbstractArchitecture
-from fedcox.models.network import Precision, SlideWeight
+from fedcox.models.predictors.network import NetworkLink, Precision, SlideWeight
 from fedcox.solvers.adam import Adam, NetworkAdam
 from fedcox.solvers.federated_averaging import FederatedAveraging, NetworkAveraging
 from fedcox.solvers.lbfgs import LBFGS
@@ -22,7 +22,7 @@ from fedcox.solvers.private_network import PrivateNetwork
 from fedcox.solvers.solver import AbstractSolver
 from fedcox.solvers.training import AbstractTrainer, is_number
 from fedcox.study.asked import question_words
-from fedcox.survival.link import LINKS, AbstractLink, LinkName
+from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.time_grid import CensoredInterval
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class NetworkPlan:
     architecture: AbstractArchitecture
     width: float | None = None
     horizon: float | None = None
-    link: LinkName = "log"
+    link: NetworkLink = "log"
     reading: CensoredInterval = "include"
     balanced: bool = False
     slide_weight: SlideWeight = "slide"
@@ -185,7 +185,7 @@ class NetworkPlan:
         if not isinstance(self.solver, AbstractTrainer):
             yield "solver is none; take NetworkAdam, NetworkAveraging or PrivateNetwork."
         choices = {
-            "link": tuple(LINKS),
+            "link": get_args(NetworkLink),
             "reading": ("include", "exclude", "half"),
             "slide_weight": ("slide", "patient"),
             "precision": ("float32", "float64", "bfloat16"),

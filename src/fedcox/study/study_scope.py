@@ -21,7 +21,7 @@ from fedcox.federation.queries.local_steps import LocalTraining
 from fedcox.federation.queries.recorded_unit import UNITS
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
-from fedcox.models.predictor import LINEAR
+from fedcox.models.predictors.linear import LINEAR
 from fedcox.study.cells import cells_between
 from fedcox.study.noised_fit import public_pieces, public_scale
 from fedcox.study.study import Study

@@ -18,7 +18,7 @@ from fedcox.errors import InputError
 from fedcox.federation.ledger import LedgerRow
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import AbstractArchitecture
-from fedcox.models.network import Network, network_of, of_network
+from fedcox.models.predictors.network import Network, network_of, of_network
 from fedcox.solvers.training import EpochLoss
 from fedcox.study.fit_rows import Guarantee, Notice
 from fedcox.survival.bags import Bags, SlideFeatures, TileFeatures

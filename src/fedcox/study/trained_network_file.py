@@ -23,7 +23,7 @@ from fedcox.models.architecture import (
     architecture_from_json,
 )
 from fedcox.models.modules import check_theta, pieces, split
-from fedcox.models.network import Network
+from fedcox.models.predictors.network import Network
 from fedcox.study.fit_rows import versions
 from fedcox.study.trained_network import TrainedNetwork
 from fedcox.survival.cohort import FloatArray

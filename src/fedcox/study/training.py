@@ -18,7 +18,7 @@ from fedcox.federation.noised_replies import NoisedReplies
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import check_torch
-from fedcox.models.network import Network, network_of
+from fedcox.models.predictors.network import Network, network_of
 from fedcox.privacy.accountant import epsilon_against_other_centers, epsilon_of
 from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.network_baseline import refitted_baseline, rescaled_baseline
@@ -32,9 +32,10 @@ from fedcox.study.plan import NetworkPlan
 from fedcox.study.trained_network import TrainedNetwork, TrainingRecord
 from fedcox.study.training_checkpoint import TrainingCheckpoint, digest_of_slides
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.link import LINKS, AbstractLink, WeightedEvents
+from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import AnyGrid, Pieces, TimeGrid
+from fedcox.survival.weighted_events import WeightedEvents
 
 #: Where α starts under noise, a public guess: half of all have the event before the horizon.
 _SURVIVING = 0.5

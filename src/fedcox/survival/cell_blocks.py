@@ -359,7 +359,7 @@ class PassedIntervals:
         return self._known[intervals]
 
     def _points(self, alpha: FloatArray) -> IntervalPoints | None:
-        if alpha.size < _FEWEST:
+        if alpha.size < _FEWEST or not self.link.smoothness:
             return None
         low, high = alpha.min(), alpha.max()
         half = 0.5 * (high - low)

@@ -14,21 +14,22 @@ without, is at risk by that part of it: part · f, and g beside it for the event
 For small v, f is a power series Σ c_k v^k (f' = Σ k c_k v^k, f'' = Σ k² c_k v^k), which turns
 sums over all pairs of patient and interval into products of sums over patients and over
 intervals. For cloglog the series is f itself.
+
+A new link is a class and its place in `LINKS`. Of a grouped one f and its derivatives say all:
+what an event costs, and what a cell weighs, follow from them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import bernoulli, expit, xlog1py, xlogy
 from scipy.special import factorial as _factorial
 
 from fedcox.survival.cohort import FloatArray
-
-LinkName = Literal["log", "cloglog", "logit"]
 
 _TERMS = 14
 _TINY = 1e-300  # stands for zero in a denominator
@@ -44,10 +45,18 @@ class Terms(NamedTuple):
 
 
 class AbstractLink(ABC):
-    """One link: what a cell costs without and with the event, and the name of its ratio."""
+    """One link: what a cell costs without and with the event, and the name of its ratio.
+
+    Sums over many cells take the short ways that `series` and `smoothness` promise; without
+    such a promise every cell is computed.
+    """
 
     name: str
+    #: as it is spoken of: the … link.
+    title: str
     ratio_name: str
+    #: what a covariate multiplies, by the ratio.
+    multiplies = "hazard"
     #: whether time inside an interval is lost: every event is put at the interval's end.
     grouped = True
     #: how often −log v counts where an event costs just that; None where it costs otherwise.
@@ -55,30 +64,40 @@ class AbstractLink(ABC):
     #: how many numbers describe it to a center: its name, if nothing else.
     numbers = 1
     #: c_1, c_2, … of f, and up to which v that many terms are exact to rounding.
-    series: FloatArray
-    series_radius: float
+    series: FloatArray = np.empty(0)
+    series_radius: float = 0.0
     #: whether observed and expected information are the same, as for a canonical link.
-    canonical: bool
+    canonical = False
     #: the series for the weight of a cell in the expected information.
-    information_series: FloatArray
-    information_radius: float
+    information_series: FloatArray = np.empty(0)
+    information_radius: float = 0.0
     #: how far from any α the nearest pole of a cell's terms is, logit's being at one.
-    smoothness: float
+    smoothness: float = 0.0
+    #: up to how many intervals computing every cell is the cheaper way, measured.
+    few_intervals: float = np.inf
 
     @property
     def additive(self) -> bool:
         """Whether f is v itself: passing several intervals costs the sum of their v."""
         return self.series.size == 1
 
-    @abstractmethod
-    def cost(self, v: FloatArray) -> FloatArray:
-        """The cost f of each cell: minus the log of the chance to survive it."""
+    @property
+    def score_name(self) -> str:
+        """What a predictor's values are: logarithms of what the ratio is of."""
+        return f"log {self.ratio_name.removesuffix(' ratio')}"
 
     @abstractmethod
     def at_risk(self, v: FloatArray) -> Terms:
-        """f, f', f'' of each cell."""
+        """f, f', f'' of each cell; zero where v is, and v may be as large as it likes."""
 
     @abstractmethod
+    def intercept(self, hazard: FloatArray) -> FloatArray:
+        """The θ that gives this hazard; the inverse of `hazard`."""
+
+    def cost(self, v: FloatArray) -> FloatArray:
+        """The cost f of each cell: minus the log of the chance to survive it."""
+        return self.at_risk(v).cost
+
     def at_risk_sum(
         self,
         v: FloatArray,
@@ -87,28 +106,34 @@ class AbstractLink(ABC):
     ) -> tuple[float, FloatArray, FloatArray]:
         """Σ f over the block `v` (intervals, patients), with f' and f'' cell by cell.
 
-        These are written into `room` if it is given; either may be `v` itself. With `weight`
+        These may be written into `room` if it is given; either may be `v` itself. With `weight`
         each interval counts so often in the sum.
         """
+        cost, slope, curvature = self.at_risk(v)
+        of_interval = np.add.reduce(cost, 1)
+        total = np.add.reduce(of_interval) if weight is None else weight @ of_interval
+        return float(total), slope, curvature
 
-    @abstractmethod
     def event(self, v: FloatArray) -> Terms:
-        """The cost g, g', g'' of each event; v may be as large as it likes."""
+        """The cost g, g', g'' of each event: of grouped time g = −log(1 − exp(−f))."""
+        cost, slope, curvature = self.at_risk(v)
+        certain = np.expm1(np.minimum(cost, 700.0))
+        ratio = slope / certain
+        return Terms(
+            -np.log(-np.expm1(-cost)), -ratio, ratio * (slope + ratio) - curvature / certain
+        )
 
-    @abstractmethod
     def information(self, v: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """Weight of a cell in the expected information, as in a generalised linear model.
 
-        It is written into `out` if that is given, which may not be `v` itself.
+        It is −f'·g'; it is written into `out` if that is given, which may not be `v` itself.
         """
+        some = np.maximum(v, _TINY)
+        return np.multiply(self.at_risk(some).slope, -self.event(some).slope, out=out)
 
-    @abstractmethod
     def hazard(self, theta: FloatArray) -> FloatArray:
         """Probability of the event in an interval, given θ = α_m + β·x_i."""
-
-    @abstractmethod
-    def intercept(self, hazard: FloatArray) -> FloatArray:
-        """The θ that gives this hazard; the inverse of `hazard`."""
+        return np.asarray(-np.expm1(-self.cost(np.exp(theta))), dtype=np.float64)
 
     def null_loss(self, at_risk: FloatArray, events: FloatArray) -> float:
         """Negative log-likelihood without covariates, at its optimum: hazards d_m / n_m."""
@@ -133,7 +158,10 @@ class Logit(AbstractLink):
     """The paper's link: exp(β) is a ratio of odds of the interval hazard, no hazard ratio."""
 
     name = "logit"
+    title = "logit"
     ratio_name = "hazard odds ratio"
+    multiplies = "odds"
+    few_intervals = 300
     canonical = True
     series = np.array([(-1.0) ** (k + 1) / k for k in range(1, _TERMS + 1)])
     series_radius = 0.05
@@ -206,6 +234,7 @@ class Log(AbstractAdditiveLink):
     """
 
     name = "log"
+    title = "log"
     ratio_name = "hazard ratio"
     grouped = False
     log_events = 1.0
@@ -238,8 +267,9 @@ class ComplementaryLogLog(AbstractAdditiveLink):
     """The grouped proportional-hazards link: a hazard ratio where intervals are narrow."""
 
     name = "cloglog"
+    title = "complementary log-log"
     ratio_name = "hazard ratio"
-    canonical = False
+    few_intervals = 60
     # v²/(exp(v) − 1) = Σ B_k v^(k+1) / k!, with B_k the Bernoulli numbers (B_1 = −1/2).
     information_series = bernoulli(_TERMS - 1) / _factorial(np.arange(_TERMS))
     information_radius = 0.5
@@ -271,72 +301,7 @@ LINKS: dict[str, AbstractLink] = {
     link.name: link for link in (Log(), ComplementaryLogLog(), Logit())
 }
 
-
-#: What weights of events do not change.
-_AS_THE_LINK = (
-    *("name", "grouped", "series", "series_radius", "smoothness"),
-    *("information_series", "information_radius"),
-)
-
-
-@dataclass(frozen=True)
-class WeightedEvents(AbstractLink):
-    """`link` with every event counted `weight` times: the label-balanced loss.
-
-    Most cells are without an event. Weighting the few with one by the ratio of cells without
-    to cells with an event gives both kinds the same say in the loss (the paper, appendix C).
-    What is minimised is then no likelihood: it ranks patients, and has no ratios or standard
-    errors. It calls itself canonical so that its information is the observed Hessian, the only
-    curvature such a loss has.
-    """
-
-    link: AbstractLink
-    weight: float
-
-    canonical = True
-    numbers = 2
-    ratio_name = "score of a weighted loss"
-
-    def __post_init__(self) -> None:
-        for name in _AS_THE_LINK:
-            object.__setattr__(self, name, getattr(self.link, name))
-        if self.link.log_events is not None:
-            object.__setattr__(self, "log_events", self.weight * self.link.log_events)
-
-    def cost(self, v: FloatArray) -> FloatArray:
-        return self.link.cost(v)
-
-    def at_risk(self, v: FloatArray) -> Terms:
-        return self.link.at_risk(v)
-
-    def at_risk_sum(
-        self,
-        v: FloatArray,
-        room: tuple[FloatArray, FloatArray] | None = None,
-        weight: FloatArray | None = None,
-    ) -> tuple[float, FloatArray, FloatArray]:
-        return self.link.at_risk_sum(v, room, weight)
-
-    def event(self, v: FloatArray) -> Terms:
-        cost, slope, curvature = self.link.event(v)
-        return Terms(self.weight * cost, self.weight * slope, self.weight * curvature)
-
-    def information(self, v: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        return self.link.information(v, out)
-
-    def hazard(self, theta: FloatArray) -> FloatArray:
-        return self.link.hazard(theta)
-
-    def intercept(self, hazard: FloatArray) -> FloatArray:
-        """The θ that is best for cells of which the share `hazard` have the event."""
-        weighted = self.weight * hazard
-        if not self.grouped:  # an event's time at risk is counted beside it, and but once
-            return self.link.intercept(weighted)
-        return self.link.intercept(weighted / (1.0 - hazard + weighted))
-
-    def null_loss(self, at_risk: FloatArray, events: FloatArray) -> float:
-        """The weighted loss without covariates, at its optimum."""
-        more = (self.weight - 1.0) * events
-        if not self.grouped:
-            return self.link.null_loss(at_risk, np.asarray(events + more))
-        return self.link.null_loss(np.asarray(at_risk + more), np.asarray(events + more))
+if TYPE_CHECKING:
+    LinkName: TypeAlias = str
+else:
+    LinkName = Literal[tuple(LINKS)]

@@ -15,7 +15,7 @@ import numpy as np
 from fedcox.survival.cell_blocks import CellBlocks
 from fedcox.survival.cohort import BoolArray, Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail
-from fedcox.survival.link import AbstractLink
+from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.piece_sums import PieceSums
 from fedcox.survival.risk_order import order_by_risk
 from fedcox.survival.risk_prefixes import RiskPrefixes
@@ -23,8 +23,8 @@ from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_at_risk import TimeAtRisk
 from fedcox.survival.time_grid import AnyGrid, CensoredInterval
 
-#: Up to how many intervals computing every cell is the cheaper way, measured for each link.
-FEW_INTERVALS = {"logit": 300, "cloglog": 60}
+#: Up to how many intervals computing every cell is the cheaper way.
+FEW_INTERVALS = {name: link.few_intervals for name, link in LINKS.items()}
 
 
 class PreparedPatients(Protocol):

@@ -16,7 +16,7 @@ from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import Perceptron
-from fedcox.models.network import Network
+from fedcox.models.predictors.network import Network
 from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.scaling import Scaling

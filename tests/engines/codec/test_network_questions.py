@@ -27,7 +27,7 @@ from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import Shared
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import OwnModule, Perceptron, TileScorer, TileScorerWithTable
-from fedcox.models.network import Network, network_of
+from fedcox.models.predictors.network import Network, network_of
 from fedcox.solvers.adam import NetworkAdam
 from fedcox.solvers.federated_averaging import NetworkAveraging
 from fedcox.study.plan import NetworkPlan

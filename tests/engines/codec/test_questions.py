@@ -35,9 +35,10 @@ from fedcox.federation.query import AbstractQuery, Shared
 from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
-from fedcox.survival.link import LINKS, WeightedEvents
+from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import Scaling
 from fedcox.survival.time_grid import TimeGrid
+from fedcox.survival.weighted_events import WeightedEvents
 from tests.engines.codec.examples import (
     COHORT,
     COHORTS,

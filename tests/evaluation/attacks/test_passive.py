@@ -106,7 +106,7 @@ def test_webdisco_gives_away_most_patients_with_an_event(
         assert np.count_nonzero(truth.event[found]) > share * events
 
 
-@pytest.mark.parametrize("link", LINK_NAMES)
+@pytest.mark.parametrize("link", ["cloglog", "logit"])
 @pytest.mark.parametrize(
     ("columns", "intervals", "seed"), [(5, 20, 4), (5, 60, 4), (20, 20, 2), (20, 60, 2)]
 )

@@ -26,15 +26,15 @@ from fedcox.federation.fields import Unbounded, field_types, has_fields, without
 from fedcox.federation.queries import may_travel
 from fedcox.federation.query import Shared, answer_type
 from fedcox.models.architecture import ARCHITECTURES, AbstractArchitecture
-from fedcox.models.network import Network
-from fedcox.models.predictor import AbstractPredictor, Linear
+from fedcox.models.predictor import AbstractPredictor
+from fedcox.models.predictors import all_predictors
 from fedcox.survival.link import LINKS, AbstractLink
 
 #: Which classes may stand where an abstract one is declared.
 _FINAL: Mapping[type, tuple[type, ...]] = {
     AbstractLink: tuple(type(link) for link in LINKS.values()),
     AbstractCodec: (Float32, EightBit, Sign, TopK),
-    AbstractPredictor: (Linear, Network),
+    AbstractPredictor: all_predictors(),
     AbstractArchitecture: tuple(ARCHITECTURES.values()),
 }
 #: A field's name cannot be this word.

@@ -29,8 +29,9 @@ from fedcox.solvers.solver import Problem, Solution
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import BoolArray, FloatArray
-from fedcox.survival.link import LINKS, AbstractLink, WeightedEvents
+from fedcox.survival.link import LINKS, AbstractLink
 from fedcox.survival.scaling import Scaling
+from fedcox.survival.weighted_events import WeightedEvents
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,29 +5,18 @@ A new file is a new query: its class says what leaves a hospital, and everything
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from fedcox.federation.query import AbstractPrivateQuery, AbstractQuery
+from fedcox.files.classes import classes_in
 
 
 @cache
 def all_queries() -> tuple[type[AbstractQuery[Any]], ...]:
     """Every class of queries in this folder, in the order of files and of classes in them."""
-    modules = sorted(module.name for module in iter_modules(__path__, f"{__name__}."))
-    return tuple(
-        kind
-        for name in modules
-        for kind in vars(import_module(name)).values()
-        if isinstance(kind, type)
-        and issubclass(kind, AbstractQuery)
-        and not inspect.isabstract(kind)
-        and kind.__module__ == name
-    )
+    return classes_in(__name__, AbstractQuery)
 
 
 @cache

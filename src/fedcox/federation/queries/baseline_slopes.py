@@ -17,7 +17,7 @@ from fedcox.federation.queries.derivatives import derivative_shapes
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
 from fedcox.federation.sums import Shapes
-from fedcox.models.network import network_alone
+from fedcox.models.predictors.network import network_alone
 from fedcox.survival.bounds import shaped
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail, zero_derivatives

@@ -18,7 +18,7 @@ import numpy as np
 from fedcox.federation.query import AbstractPrivateQuery
 from fedcox.federation.setting import Setting
 from fedcox.federation.sums import Shapes, triangle
-from fedcox.models.predictor import linear_alone
+from fedcox.models.predictors.linear import linear_alone
 from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.bounded_rows import (
     event_rows,

@@ -13,7 +13,7 @@ from fedcox.errors import CohortError, InputError
 from fedcox.federation.queries.bounded_sums import AbstractBoundedSum
 from fedcox.federation.setting import Setting
 from fedcox.models.architecture import Inputs
-from fedcox.models.network import network_alone, network_of, of_network
+from fedcox.models.predictors.network import network_alone, network_of, of_network
 from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 

@@ -25,7 +25,7 @@ from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import AbstractAdditiveQuery, AbstractQuery, Shared
 from fedcox.federation.setting import Setting
 from fedcox.federation.sums import Shapes
-from fedcox.models.predictor import linear_alone
+from fedcox.models.predictors.linear import linear_alone
 from fedcox.survival.bounds import MOST_ROUNDS, between
 from fedcox.survival.cohort import Cohort, FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives, Detail

@@ -10,8 +10,11 @@ from fedcox.federation.batch import Batch, CellBatch, EpochCells, PatientBatch
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
 from fedcox.federation.sums import Shape, Shapes, Symmetric
+from fedcox.models.predictors import words_by_predictor
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
+
+_OF_PREDICTORS = words_by_predictor(*(detail.value for detail in Detail))
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +31,11 @@ class DerivativesAt(AbstractSumQuery[Derivatives]):
         "block": "slope, and the curvature without the time-by-covariate part",
         "hessian": "slope and curvature of the log-likelihood at the current estimate",
         "information": "the expected curvature, from which standard errors come",
-        "network gradient": "the slope of the loss in every weight of a network and every "
-        "interval",
+        **_OF_PREDICTORS,
     }
     parts = PatientBatch.name, CellBatch.name
     by_default = True
-    only_if_named = frozenset({"network gradient"})
+    only_if_named = frozenset(_OF_PREDICTORS)
 
     agreed: Setting
     alpha: FloatArray

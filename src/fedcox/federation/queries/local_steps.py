@@ -18,6 +18,7 @@ from fedcox.federation.batch import HeldOut
 from fedcox.federation.query import AbstractAdditiveQuery, Agreed
 from fedcox.federation.setting import Setting
 from fedcox.federation.sums import FieldSum, Shapes
+from fedcox.models.predictors import words_by_predictor
 from fedcox.survival.bounds import (
     MOST_DRAWN,
     MOST_ORDERED,
@@ -216,7 +217,7 @@ class LocalSteps(AbstractAdditiveQuery[LocalEnds]):
 
     words: ClassVar = {
         "local steps": "where a few steps on the center's own patients lead",
-        "network steps": "where training the network on the center's own patients leads",
+        **words_by_predictor("steps"),
     }
 
     training: LocalTraining

@@ -10,7 +10,7 @@ from fedcox.federation.batch import HeldOut
 from fedcox.federation.query import AbstractSumQuery
 from fedcox.federation.setting import Setting
 from fedcox.federation.sums import FieldSum
-from fedcox.models.network import network_alone, of_network
+from fedcox.models.predictors.network import network_alone, of_network
 from fedcox.survival.bounds import patients_counted
 from fedcox.survival.cohort import Cohort, FloatArray
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SlideWeight = Literal["slide", "patient"]
 Precision = Literal["float32", "float64", "bfloat16"]
+#: Links whose loss `losses.py` has for torch.
+NetworkLink = Literal["log", "cloglog", "logit"]
 
 _NOBODY = -1
 
@@ -55,6 +57,10 @@ class Network(AbstractPredictor):
     _models: dict[tuple[str, int], Any] = field(default_factory=dict, repr=False, compare=False)
 
     prefix = "network "
+    words: ClassVar = {
+        "gradient": "the slope of the loss in every weight of a network and every interval",
+        "steps": "where training the network on the center's own patients leads",
+    }
     has_curvature = False
     one_for_each = "one for each weight"
 
