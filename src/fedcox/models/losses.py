@@ -19,11 +19,10 @@ batch still at risk, so it depends on who is in the batch; tied events as Breslo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from fedcox.models.network_patients import PlacedSamples
@@ -144,44 +143,6 @@ def cell_loss_and_slopes(
         _by_interval(slope, sample, phi.numel()),
         _by_interval(slope, interval, alpha.numel()),
     )
-
-
-def discrete_time_loss(
-    phi: Tensor,
-    alpha: Tensor,
-    placed: PlacedSamples,
-    *,
-    link: LinkName = "logit",
-    event_weight: float = 1.0,
-) -> Tensor:
-    """The loss as a tensor to call `backward()` on, for training loops of one's own."""
-    loss: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]
-        phi, alpha, placed, link, event_weight
-    )
-    return loss
-
-
-class _Loss(torch.autograd.Function):
-    """The loss with its own slopes: autograd would keep every pair of sample and interval."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        phi: Tensor,
-        alpha: Tensor,
-        placed: PlacedSamples,
-        link: LinkName,
-        event_weight: float,
-    ) -> Tensor:
-        terms = loss_and_slopes(phi, alpha, placed, link=link, event_weight=event_weight)
-        ctx.save_for_backward(terms.phi, terms.alpha)
-        return terms.loss
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        phi, alpha = ctx.saved_tensors
-        return grads[0] * phi, grads[0] * alpha, None, None, None
 
 
 def _proportional(

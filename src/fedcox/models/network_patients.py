@@ -111,7 +111,6 @@ class NetworkPatients:
         slide_weight: SlideWeight = "slide",
         device: str = "cpu",
         dtype: torch.dtype = torch.float32,
-        resident_bytes: int | None = None,
     ) -> NetworkPatients:
         """Lay a cohort out; `placed` is None where only scores are wanted.
 
@@ -126,7 +125,7 @@ class NetworkPatients:
                 raise CohortError("This network looks at slides, and these patients have none.")
             counts = np.array([len(own) for own in cohort.bags.slides], dtype=np.int64)
             bags = [slide for own in cohort.bags.slides for slide in own]
-            slides = slide_tensors(bags, device, resident_bytes)
+            slides = slide_tensors(bags, device)
         patient = np.repeat(np.arange(cohort.patients), counts)
         weight = 1.0 / counts[patient] if slide_weight == "patient" else np.ones(patient.size)
         return cls(

@@ -104,20 +104,19 @@ class PackedSlides(AbstractSlides):
         return self.tiles, torch.from_numpy(slides).to(self.device)
 
 
-def slide_tensors(
-    slides: Sequence[SlideFeatures], device: str, resident_bytes: int | None = None
-) -> AbstractSlides:
-    """Keep slides of up to `resident_bytes`; without it, as many as one should."""
+def slide_tensors(slides: Sequence[SlideFeatures], device: str) -> AbstractSlides:
+    """Keep as many slides as one should."""
     on_gpu = torch.device(device).type == "cuda"
     # What is in memory already costs nothing to keep there.
     wanted = sum(
-        _bytes(slide) for slide in slides if on_gpu or not isinstance(slide, SlideArray)
+        2 * slide.shape[0] * slide.shape[1]  # float16, as slides are stored
+        for slide in slides
+        if on_gpu or not isinstance(slide, SlideArray)
     )
-    if resident_bytes is None:
-        resident_bytes = _RESIDENT_BYTES
-        if on_gpu:
-            resident_bytes = int(_SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0])
-    if wanted > resident_bytes:
+    most = _RESIDENT_BYTES
+    if on_gpu:
+        most = int(_SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0])
+    if wanted > most:
         return ReadSlides(tuple(slides), device)
     bags = (as_tensor(slide.read()) for slide in slides)
     if not on_gpu:
@@ -130,8 +129,3 @@ def slide_tensors(
 def as_tensor(array: TileFeatures) -> Tensor:
     """The same memory as a tensor, or a copy where it may not be written to."""
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
-
-
-def _bytes(slide: SlideFeatures) -> int:
-    tiles, features = slide.shape
-    return 2 * tiles * features  # float16, as slides are stored
