@@ -30,7 +30,7 @@ from fedcox.paper.small_study import Progress
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.solver import AbstractSolver, Loss, Problem, Solution, Watcher
+from fedcox.solvers.solver import AbstractSolver, Loss, Point, Problem, Solution, Watcher
 from fedcox.study.cox import fit_cox
 from fedcox.study.fit import estimate
 from fedcox.study.plan import Plan
@@ -108,15 +108,14 @@ class _RecordedLoss:
     def __call__(
         self,
         federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
+        at: Point,
         detail: Detail,
         batch: PatientBatch | None = None,
     ) -> Derivatives:
         mark = federation.ledger.mark()
-        reply = self.loss(federation, alpha, beta, detail, batch)
+        reply = self.loss(federation, at, detail, batch)
         rows = federation.ledger.since(mark)
-        self.asked.append(Asked(beta.copy(), rows[0].query, _of_one_center(rows)))
+        self.asked.append(Asked(at.beta.copy(), rows[0].query, _of_one_center(rows)))
         return reply
 
 

@@ -20,13 +20,13 @@ from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.solvers.losses import CompressedLoss, DiscreteTimeLoss, setting_of
 from fedcox.solvers.solver import (
+    CLOSE,
     AbstractSolver,
     Point,
     Problem,
+    Search,
     Solution,
-    Step,
     Watcher,
-    judged,
 )
 from fedcox.solvers.training import (
     AbstractTrainer,
@@ -50,9 +50,6 @@ from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import AdamDescent
 
-#: Decrement that counts as the optimum: every coefficient within a hundredth of its standard
-#: error.
-_CLOSE = 1e-4
 #: The share of entries that travel where a compression sends some and nobody says how many.
 DEFAULT_KEEP = 0.1
 
@@ -92,15 +89,12 @@ class Adam(AbstractSolver):
         walk = Walk(problem, AdamDescent)
         compressed = self._compressed(problem)
         people = problem.patients if self.batch_size is None else self.batch_size
-        steps: list[Step] = []
+        search = Search(federation, problem, watch)
         for number in range(1, self.steps + 1):
             summed = self._summed(federation, problem, compressed, walk.point, number)
-            loss = walk.look(summed, people)
-            steps.append(Step(loss * problem.patients, None))
-            watch(steps[-1])
+            search.note(walk.look(summed, people) * problem.patients)
             walk.step(decayed(self.learning_rate, number, self.steps))
-        last, decrement = judged(federation, problem, *walk.point)
-        return Solution.at(*walk.point, last, decrement < _CLOSE, steps, decrement=decrement)
+        return search.judged(walk.point, CLOSE)
 
     def _compressed(self, problem: Problem) -> CompressedLoss | None:
         """The loss whose gradients are compressed, made anew for a search; None without."""
@@ -128,8 +122,8 @@ class Adam(AbstractSolver):
         if self.batch_size is not None:
             batch = PatientBatch(self.seed, number, self.batch_size, problem.patients)
         if compressed is None:
-            return problem.loss(federation, *point, Detail.GRADIENT, batch)
-        return compressed.at(federation, *point, number, batch)
+            return problem.loss(federation, point, Detail.GRADIENT, batch)
+        return compressed.at(federation, point, number, batch)
 
 
 @dataclass(frozen=True)
@@ -183,14 +177,6 @@ class NetworkAdam(AbstractTrainer):
 
 
 @dataclass(frozen=True)
-class _Part:
-    """What one step asks about: its part of everything, and by what its sums are divided."""
-
-    batch: EpochBatch | EpochCells | None
-    size: float
-
-
-@dataclass(frozen=True)
 class _Batches:
     """The steps of an epoch; `patients` are those trained on."""
 
@@ -229,18 +215,19 @@ class _Batches:
 
     @property
     def sizes_per_patient(self) -> float:
-        """How much of `_Part.size` one patient is, on average."""
+        """By what sums are divided, for one patient on average."""
         return self.rows_per_pair * self.intervals if self.intervals else 1.0
 
-    def at(self, epoch: int, index: int) -> _Part:
+    def at(self, epoch: int, index: int) -> tuple[EpochBatch | EpochCells | None, float]:
+        """What a step asks about, None for everybody, and by what its sums are divided."""
         place = self.seed, epoch, index, self.size, self.population
         if self.intervals:
             cells = EpochCells(*place, self.intervals, self.held)
-            return _Part(cells, self.rows_per_pair * cells.drawn)
+            return cells, self.rows_per_pair * cells.drawn
         if self.held is None and self.size >= self.population:
-            return _Part(None, float(self.population))  # everybody: no batch at all
+            return None, float(self.population)
         batch = EpochBatch(*place, self.held)
-        return _Part(batch, float(batch.patients))
+        return batch, float(batch.patients)
 
 
 class _AdamTraining(AbstractTraining):
@@ -271,9 +258,9 @@ class _AdamTraining(AbstractTraining):
     def train(self, epoch: int) -> float:
         total, walk, batches = 0.0, self._walk, self._batches
         for index in range(batches.steps):
-            part = batches.at(epoch, index)
-            summed = self._loss(self._federation, *walk.point, Detail.GRADIENT, part.batch)
-            loss = walk.look(summed, part.size)
+            batch, size = batches.at(epoch, index)
+            summed = self._loss(self._federation, walk.point, Detail.GRADIENT, batch)
+            loss = walk.look(summed, size)
             check_finite(summed.loss + float(walk.gradient.sum()), epoch)
             walk.step(self._rate)
             total += summed.loss

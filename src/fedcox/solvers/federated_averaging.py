@@ -25,14 +25,15 @@ from fedcox.federation.queries.local_steps import (
 from fedcox.federation.query import Federation
 from fedcox.solvers.losses import setting_of
 from fedcox.solvers.solver import (
+    CLOSE,
     AbstractSolver,
     Point,
     Problem,
+    Search,
     Solution,
     Step,
     Watcher,
     full_curvature,
-    judged,
 )
 from fedcox.solvers.training import (
     AbstractTrainer,
@@ -54,8 +55,6 @@ from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.descent import DescentName
 
-#: Decrement that counts as the optimum, as for Adam.
-_CLOSE = 1e-4
 #: A loss above the first one by as much as that is, or by one for each event, which counts
 #: where a loss may be below zero: the learning rate is too large.
 _TOO_FAR = 1.0
@@ -106,22 +105,16 @@ class FederatedAveraging(AbstractSolver):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        steps: list[Step] = []
-
-        def keep(step: Step) -> None:
-            steps.append(step)
-            watch(step)
-
-        alpha, beta = self.train(federation, problem, keep)
-        last, decrement = judged(federation, problem, alpha, beta)
-        return Solution.at(alpha, beta, last, decrement < _CLOSE, steps, decrement=decrement)
+        search = Search(federation, problem, watch)
+        point = self.train(federation, problem, lambda step: search.note(step.loss))
+        return search.judged(point, CLOSE)
 
     def train(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Point:
         """The mean after the last round, without asking how good it is."""
         training = self._training(federation, problem)
-        best = here = Point(problem.alpha, problem.beta)
+        best = here = problem.start
         most = least = np.inf
         slowed = 1.0
         for number in range(1, self.rounds + 1):
@@ -157,8 +150,7 @@ class FederatedAveraging(AbstractSolver):
 
 def _inverse_curvature(federation: Federation, problem: Problem) -> FloatArray:
     """One round: the diagonal of the Hessian of the mean loss where the search begins."""
-    start = problem.at(federation, problem.alpha, problem.beta, Detail.DIAGONAL)
-    curvature = full_curvature(start)
+    curvature = full_curvature(problem.at(federation, problem.start, Detail.DIAGONAL))
     return problem.patients / np.concatenate([curvature.alpha, curvature.beta])
 
 

@@ -27,8 +27,7 @@ from fedcox.federation.queries.risk_set_sums import RiskSetSetting, RiskSetSumsA
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.solvers.solver import Problem
-from fedcox.survival.cohort import FloatArray
+from fedcox.solvers.solver import Point, Problem
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.risk_set_moments import EventSums, breslow
 
@@ -40,14 +39,9 @@ class DiscreteTimeLoss:
     setting: Setting
 
     def __call__(
-        self,
-        federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
-        detail: Detail,
-        batch: Batch | None = None,
+        self, federation: Federation, at: Point, detail: Detail, batch: Batch | None = None
     ) -> Derivatives:
-        return federation.ask(DerivativesAt(self.setting, alpha, beta, detail, batch))
+        return federation.ask(DerivativesAt(self.setting, *at, detail, batch))
 
 
 def setting_of(problem: Problem, what: str) -> Setting:
@@ -72,17 +66,18 @@ class CompressedLoss:
     feedback: ErrorFeedback | None = field(default_factory=ErrorFeedback)
 
     def at(
-        self,
-        federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
-        step: int,
-        batch: PatientBatch | None = None,
+        self, federation: Federation, point: Point, step: int, batch: PatientBatch | None = None
     ) -> Derivatives:
         """Sums over all patients, or over a batch of them: one round."""
-        self._check(federation)
-        asked = DerivativesAt(self.setting, alpha, beta, Detail.GRADIENT, batch)
-        query = self._query(asked, step)
+        if self.compression in NOT_ADDITIVE and not federation.shows_centers:
+            raise InputError(
+                f'The compression "{self.compression}" cannot be summed under masks.',
+                [
+                    f'The reason: {NOT_ADDITIVE[self.compression]}. Take "random-k", whose '
+                    'replies add, or "none".'
+                ],
+            )
+        query = self._query(DerivativesAt(self.setting, *point, Detail.GRADIENT, batch), step)
         return query.derivatives(federation.ask(query))
 
     def _query(self, asked: DerivativesAt, step: int) -> AbstractCompressedGradient:
@@ -97,16 +92,6 @@ class CompressedLoss:
         }
         return CompressedGradientAt(asked, step, codecs[self.compression], self.feedback)
 
-    def _check(self, federation: Federation) -> None:
-        if self.compression in NOT_ADDITIVE and not federation.shows_centers:
-            raise InputError(
-                f'The compression "{self.compression}" cannot be summed under masks.',
-                [
-                    f'The reason: {NOT_ADDITIVE[self.compression]}. Take "random-k", whose '
-                    'replies add, or "none".'
-                ],
-            )
-
 
 @dataclass(frozen=True, eq=False)
 class StratifiedCoxLoss:
@@ -117,12 +102,11 @@ class StratifiedCoxLoss:
     def __call__(
         self,
         federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
+        at: Point,
         detail: Detail,
         batch: PatientBatch | None = None,
     ) -> Derivatives:
-        return federation.ask(StratifiedCoxAt(self.setting, beta, detail, batch))
+        return federation.ask(StratifiedCoxAt(self.setting, at.beta, detail, batch))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +122,11 @@ class WebDiscoLoss:
     def __call__(
         self,
         federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
+        at: Point,
         detail: Detail,
         batch: PatientBatch | None = None,
     ) -> Derivatives:
         if batch is not None:
             raise ValueError("WebDISCO sums over all patients and has no batches.")
-        moments = federation.ask(RiskSetSumsAt(self.setting, beta, detail))
-        return breslow(moments, self.sums, beta, detail)
+        moments = federation.ask(RiskSetSumsAt(self.setting, at.beta, detail))
+        return breslow(moments, self.sums, at.beta, detail)

@@ -21,7 +21,7 @@ from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.solver import Problem, full_curvature
+from fedcox.solvers.solver import Point, Problem, full_curvature
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 
@@ -45,7 +45,7 @@ def refitted_baseline(
     loss = _ScoredLoss(setting, beta)
     here, factor = np.array(alpha), np.array([slope])
     for _ in range(_ROUNDS):
-        found = loss(federation, here.copy(), factor, Detail.DIAGONAL)
+        found = loss(federation, Point(here.copy(), factor), Detail.DIAGONAL)
         if not np.isfinite(found.loss):
             raise _astray("some risks are no numbers")
         curvature = full_curvature(found).alpha
@@ -93,9 +93,9 @@ class _ScoredLoss:
     def __call__(
         self,
         federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
+        at: Point,
         detail: Detail,
         batch: PatientBatch | None = None,
     ) -> Derivatives:
-        return federation.ask(BaselineSlopesAt(self.setting, alpha, self.weights, beta, detail))
+        query = BaselineSlopesAt(self.setting, at.alpha, self.weights, at.beta, detail)
+        return federation.ask(query)

@@ -23,7 +23,7 @@ from fedcox.federation.queries.stratified_cox import CoxSetting
 from fedcox.federation.query import Federation
 from fedcox.solvers.losses import StratifiedCoxLoss, WebDiscoLoss
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.solver import AbstractSolver, Loss, Problem, Solution, full_curvature
+from fedcox.solvers.solver import AbstractSolver, Loss, Point, Problem, Solution, full_curvature
 from fedcox.study.inference import inverse_information
 from fedcox.study.scale import CommonScale, check_patients, common_scale
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
@@ -142,7 +142,7 @@ def _agree_on_strata(
     scale = _scale(sums, mean, federation.ask(CovariateScatter(mean)), columns, penalised)
     loss = StratifiedCoxLoss(CoxSetting(scale.scaling, ties))
     beta = np.zeros(scale.scaling.keep.size)
-    start = loss(federation, np.zeros(0), beta, Detail.HESSIAN)
+    start = loss(federation, Point(np.zeros(0), beta), Detail.HESSIAN)
     information = full_curvature(start).beta
     told = _told(information, outcomes.events, penalised)
     if beta.size and not told.size:
@@ -234,13 +234,12 @@ class _KnownAtStart:
     def __call__(
         self,
         federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
+        at: Point,
         detail: Detail,
         batch: PatientBatch | None = None,
     ) -> Derivatives:
-        if batch is not None or beta.any():
-            return self.loss(federation, alpha, beta, detail, batch)
+        if batch is not None or at.beta.any():
+            return self.loss(federation, at, detail, batch)
         return self.start._replace(curvature=self._curvature(detail))
 
     def _curvature(self, detail: Detail) -> Curvature | None:
