@@ -9,7 +9,8 @@ import pytest
 
 import fedcox.solvers.newton as newton
 from fedcox.engines.in_process import InProcess
-from fedcox.solvers.newton import Newton, Profile
+from fedcox.solvers.newton import Newton
+from fedcox.solvers.profile import Profile
 from fedcox.solvers.solver import Point
 from fedcox.study.fit import Estimate, estimate, start
 from fedcox.study.plan import Plan

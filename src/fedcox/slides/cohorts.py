@@ -225,17 +225,16 @@ def _cohort(
     opened: OpenedBags,
 ) -> Cohort:
     order = np.array([rows[patient] for patient in by_patient], dtype=np.int64)
-    bags = Bags(
-        tuple(
-            tuple(opened.bags[slide.slide_id].features for slide in slides)
-            for slides in by_patient.values()
-        ),
-        opened.features,
-    )
+    slides = ([opened.bags[row.slide_id] for row in own] for own in by_patient.values())
     return Cohort(
         np.empty((order.size, 0)),
         patients.time[order],
         patients.event[order],
         np.array([numbers[patient] for patient in by_patient], dtype=np.int64),
-        bags,
+        bags_of(slides, opened.features),
     )
+
+
+def bags_of(patients: Iterable[Iterable[OpenedBag]], features: int) -> Bags:
+    """The slides of patients, as a cohort has them."""
+    return Bags(tuple(tuple(bag.features for bag in own) for own in patients), features)

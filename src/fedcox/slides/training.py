@@ -22,7 +22,7 @@ from fedcox.reports.privacy_ledger import write_ledger
 from fedcox.slides.cohorts import SlideCohorts, slide_cohorts
 from fedcox.slides.feature_files import OpenedBag
 from fedcox.slides.manifest import OutcomeColumns, PatientTable, SlideManifest
-from fedcox.slides.model import NETWORK, feature_facts
+from fedcox.slides.model import NETWORK
 from fedcox.slides.simulated_slides import is_simulated
 from fedcox.slides.tile_scores import ScoreScale
 from fedcox.solvers.private_network import PrivateNetwork
@@ -182,7 +182,12 @@ def with_facts(
     `each` gives back the bags it is given, and may tell how far it is.
     """
     opened = training.cohorts.opened
-    facts: dict[str, Any] = {**feature_facts(opened), "simulated": simulated}
+    facts: dict[str, Any] = {
+        "encoder": opened.encoder,
+        "encoder_sha256": opened.encoder_sha256,
+        "reducer_sha256": opened.reducer_sha256,
+        "simulated": simulated,
+    }
     if not training.private:
         scale = _scale(training.network, each(opened.bags.values()))
         facts |= {"tile_score_centre": scale.centre, "tile_score_reach": scale.reach}

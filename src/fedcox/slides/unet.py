@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import cast
@@ -92,16 +92,12 @@ class UNetTissue(AbstractTissueFinder):
     """Tissue by a trained U-Net, at the resolution that it was trained at."""
 
     network: UNet
-    um_per_px: float
-    sha256: str = field(default="")
-
-    @property
-    def mpp(self) -> float:
-        return self.um_per_px
+    mpp: float
+    sha256: str = ""
 
     @property
     def settings(self) -> Mapping[str, str | float]:
-        return {"method": "unet", "mask_mpp": self.um_per_px, "unet_sha256": self.sha256}
+        return {"method": "unet", "mask_mpp": self.mpp, "unet_sha256": self.sha256}
 
     def find(self, rgb: Pixels) -> Mask:
         return tissue_by_unet(rgb, self.network)
