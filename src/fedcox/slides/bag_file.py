@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.errors import SlideError, needs_extra
+from fedcox.errors import SlideError, from_extra
 from fedcox.files.writing import whole_file
 from fedcox.slides.feature_files import (
     LARGEST_FEATURE,
@@ -95,10 +95,8 @@ def write_bag(
     `coords` (tiles, 2) and `features` (tiles, features) have the same order. `all_coords` is
     no part of the digest: features do not depend on it.
     """
-    try:
+    with from_extra("h5py", "slides"):
         import h5py
-    except ImportError:
-        raise needs_extra("h5py", "slides") from None
     faults = [*_coords_faults(coords, features), *_feature_faults(facts.stage, features)]
     if all_coords is not None:
         faults += _coords_faults(all_coords, None)

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedcox.errors import InputError, SlideError, needs_extra
+from fedcox.errors import InputError, SlideError, from_extra
 from fedcox.slides.bag_file import SCHEMA as BAG_SCHEMA
 from fedcox.slides.bag_file import read_bag
 from fedcox.slides.bag_reader import open_bag
@@ -41,10 +41,8 @@ def contents(path: str | Path) -> Contents:
 
 
 def _is_slide(file: Path) -> bool:
-    try:
+    with from_extra("openslide-python", "slides"):
         import openslide
-    except ImportError as error:
-        raise needs_extra("openslide-python", "slides") from error
     return openslide.OpenSlide.detect_format(file) is not None or file.suffix.lower() in (
         ".svs",
         ".tif",

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.errors import InputError, SlideError, needs_extra
+from fedcox.errors import InputError, SlideError, from_extra
 from fedcox.slides.bag_file import BagFacts, kept_settings, read_bag, write_bag
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Features
 from fedcox.slides.mask_file import mask_settings
@@ -137,10 +137,8 @@ def _check(batch: int, readers: int) -> None:
         faults.append(f"{readers} readers; 0 or more are needed.")
     if faults:
         raise InputError("Slides cannot be embedded so.", faults)
-    try:
+    with from_extra("openslide-python", "slides"):
         import openslide  # noqa: F401  # readers use it in processes of their own
-    except ImportError as error:
-        raise needs_extra("openslide-python", "slides") from error
 
 
 def _by_tile_size(slides: Sequence[SlideRow], work: Path) -> Mapping[int, list[SlideRow]]:

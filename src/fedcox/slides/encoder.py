@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.errors import InputError, WeightsError, needs_extra
+from fedcox.errors import InputError, WeightsError, from_extra
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -120,10 +120,8 @@ def load_encoder(
 
 
 def _check_device(device: Device) -> None:
-    try:
+    with from_extra("torch", "slides"):
         import torch
-    except ImportError as error:
-        raise needs_extra("torch", "slides") from error
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError(
             "torch finds no CUDA device here.", ["Say --device cpu, or install its driver."]
@@ -210,10 +208,8 @@ class OnnxEncoder(AbstractEncoder):
 
 
 def _session(path: Path, device: Device) -> onnxruntime.InferenceSession:
-    try:
+    with from_extra("onnxruntime", "onnx"):
         import onnxruntime
-    except ImportError as error:
-        raise needs_extra("onnxruntime", "onnx") from error
     if not path.is_file():
         raise WeightsError(f"There is no file {path}.", ["Give an .onnx file."])
     provider = _PROVIDERS[device]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.lib.format as npy
 from numpy.typing import NDArray
 
-from fedcox.errors import SlideError, needs_extra
+from fedcox.errors import SlideError, from_extra
 from fedcox.files.reading import too_large_fault
 from fedcox.survival.bags import SlideFeatures, TileFeatures
 from fedcox.survival.cohort import FloatArray
@@ -97,10 +97,8 @@ def unusable(path: Path, *faults: str) -> SlideError:
 @contextmanager
 def opened_hdf5(path: Path) -> Iterator[Any]:
     """An HDF5 file for reading; SlideError where it is none, or cut off."""
-    try:
+    with from_extra("h5py", "slides"):
         import h5py
-    except ImportError:
-        raise needs_extra("h5py", "slides") from None
     try:
         file = h5py.File(path, "r")
     except OSError as error:
@@ -242,10 +240,8 @@ def _check_archived(path: Path, entry: str) -> None:
 
 def torch_array(path: Path) -> NDArray[Any]:
     """The one tensor in a file of torch's; a file that holds anything else is not read."""
-    try:
+    with from_extra("torch", "slides"):
         import torch
-    except ImportError:
-        raise needs_extra("torch", "slides") from None
     try:
         check_declared(path, _unpacked(path))
         tensor = torch.load(path, map_location="cpu", weights_only=True)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from fedcox.errors import InputError, RefusedError, SlideError, WeightsError, needs_extra
+from fedcox.errors import InputError, RefusedError, SlideError, WeightsError, from_extra
 from fedcox.federation.queries.tile_counts import TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments
 from fedcox.federation.query import Federation
@@ -154,10 +154,8 @@ def _check_rank(values: FloatArray, width: int) -> None:
 
 def write_reducer(path: str | Path, reducer: Reducer) -> None:
     """As safetensors, whole or not at all."""
-    try:
+    with from_extra("safetensors", "slides"):
         from safetensors.numpy import save
-    except ImportError:
-        raise needs_extra("safetensors", "slides") from None
     facts = {"schema": SCHEMA, **asdict(reducer.facts)}
     content = save(
         {"components": reducer.components, "scales": reducer.scales},
@@ -169,10 +167,8 @@ def write_reducer(path: str | Path, reducer: Reducer) -> None:
 
 def read_reducer(path: str | Path) -> Reducer:
     """A reducer that `write_reducer` wrote; WeightsError where it is none."""
-    try:
+    with from_extra("safetensors", "slides"):
         from safetensors import SafetensorError, safe_open
-    except ImportError:
-        raise needs_extra("safetensors", "slides") from None
     try:
         with safe_open(path, framework="numpy") as file:
             stored = json.loads((file.metadata() or {})["fedcox"])

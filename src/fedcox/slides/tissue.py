@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from fedcox.errors import InputError, needs_extra
+from fedcox.errors import InputError, from_extra
 from fedcox.slides.slide import Pixels
 from fedcox.survival.cohort import FloatArray
 
@@ -168,8 +168,6 @@ def chosen_finder(unet: Path | None, mask_um: float | None) -> AbstractTissueFin
             "--mask-um would change nothing: a U-Net has the resolution it was trained at.",
             ["Leave out --mask-um, or train a U-Net at that resolution."],
         )
-    try:
+    with from_extra("torch", "slides"):
         from fedcox.slides.unet import read_unet
-    except ImportError as error:
-        raise needs_extra("torch", "slides") from error
     return read_unet(unet)

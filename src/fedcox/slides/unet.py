@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from fedcox.errors import InputError, WeightsError, needs_extra
+from fedcox.errors import InputError, WeightsError, from_extra
 from fedcox.files.writing import whole_file
 from fedcox.slides.mask_file import DAMAGED_PICTURE
 from fedcox.slides.slide import Pixels
@@ -246,10 +246,8 @@ def read_pairs(images: Path, masks: Path) -> tuple[list[Pixels], list[Mask]]:
 
     InputError with every picture without a mask and every pair of unequal size.
     """
-    try:
+    with from_extra("pillow", "slides"):
         from PIL import Image
-    except ImportError as error:
-        raise needs_extra("pillow", "slides") from error
 
     drawn = {file.stem: file for file in sorted(_pictures(masks))}
     pictures: list[Pixels] = []
