@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedcox.models import slide_tensors
+from fedcox.models import network_patients
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
 from fedcox.models.modules import start
 from fedcox.models.network import Precision
@@ -108,7 +108,7 @@ def test_slides_that_do_not_fit_are_brought_there_a_batch_at_a_time(
     theta, alpha = start(model.architecture, 0), np.full(GRID.intervals, -1.0)
     at_risk = placed(cohort)
     resident = NetworkPatients.of(cohort, at_risk, None, inputs="bags", device="cuda")
-    monkeypatch.setattr(slide_tensors, "_SHARE_OF_GPU", 0.0)
+    monkeypatch.setattr(network_patients, "_SHARE_OF_GPU", 0.0)
     brought = NetworkPatients.of(cohort, at_risk, None, inputs="bags", device="cuda")
     wanted = model.gradient(theta, alpha, resident)
     assert gap(model.gradient(theta, alpha, brought).beta, wanted.beta) <= 1e-6

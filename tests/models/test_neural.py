@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcox.errors import CohortError, InputError, WeightsError
-from fedcox.models import slide_tensors
+from fedcox.models import network_patients
 from fedcox.models.architecture import (
     AbstractArchitecture,
     OwnModule,
@@ -334,7 +334,7 @@ def test_slides_that_do_not_fit_in_memory_are_read_and_give_the_same(
     theta, alpha = weights(model)
     wanted = model.gradient(theta, alpha, model.lay_out(cohort, placed(cohort)))
     kept = NetworkPatients.of(same, placed(same), None, inputs="bags")
-    monkeypatch.setattr(slide_tensors, "_RESIDENT_BYTES", 10)
+    monkeypatch.setattr(network_patients, "_RESIDENT_BYTES", 10)
     read = NetworkPatients.of(same, placed(same), None, inputs="bags")
     assert [slide.reads for own in counted for slide in own] == [1] * bags_of(bags)
     for patients, reads in ((kept, 1), (read, 3)):

@@ -15,8 +15,12 @@ from torch import Tensor
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer
 from fedcox.models.losses import weighed_cells
-from fedcox.models.network_patients import NetworkPatients, PlacedSamples
-from fedcox.models.slide_tensors import PackedSlides, PackedTiles
+from fedcox.models.network_patients import (
+    NetworkPatients,
+    PackedSlides,
+    PackedTiles,
+    PlacedSamples,
+)
 from fedcox.models.tile_scorer import TileScorerWeights
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from fedcox.survival.bags import TileFeatures
 
 SCHEMA = "fedcox-bag-1"
 Stage: TypeAlias = Literal["tiles", "raw", "reduced"]
-_STAGES = ("tiles", "raw", "reduced")
+_STAGES = get_args(Stage)
 
 
 @dataclass(frozen=True)
@@ -226,15 +226,9 @@ def _digest(
 
 
 _KINDS: Mapping[str, type] = {
-    "mpp": float,
-    "tile_px": int,
-    "tile_um": float,
-    "tile_px_level0": float,
-    "seed": int,
-    "n_tissue_tiles": int,
-    "encoder": str,
-    "encoder_sha256": str,
-    "reducer_sha256": str,
+    name: (get_args(kind) or (kind,))[0]
+    for name, kind in get_type_hints(BagFacts).items()
+    if name not in ("stage", "settings")
 }
 
 
@@ -243,14 +237,8 @@ def _facts(path: Path, attributes: Mapping[str, Any]) -> BagFacts:
         known = {
             name: kind(attributes[name]) for name, kind in _KINDS.items() if name in attributes
         }
-        stage = str(attributes["stage"])
-        settings = json.loads(attributes["settings"])
-        facts = BagFacts(
-            slide_id=str(attributes["slide_id"]),
-            stage=stage,  # type: ignore[arg-type]  # looked at below
-            settings=settings,
-            **known,
-        )
+        stage: Any = str(attributes["stage"])
+        facts = BagFacts(stage=stage, settings=json.loads(attributes["settings"]), **known)
     except (KeyError, ValueError, TypeError, OverflowError):
         raise unusable(path, "Its attributes are not those of a bag.") from None
     if stage not in _STAGES:

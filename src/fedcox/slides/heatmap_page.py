@@ -61,9 +61,11 @@ class SlideLine:
     gallery: str | None
 
 
-def write_heatmap_page(run: HeatmapRun, path: Path) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, heatmap_html(run))
+def write_heatmap_page(run: HeatmapRun, count: int) -> Path:
+    """The page and the table of `count` extreme tiles of each slide; gives the page's place."""
+    write_top_tiles(run.folder, run.slides, count)
+    write_atomically(run.folder / PAGE, heatmap_html(run))
+    return run.folder / PAGE
 
 
 def heatmap_html(run: HeatmapRun) -> str:
@@ -213,6 +215,4 @@ def write_run_page(
         model=f"SHA-256 {step.model}",
         command=command,
     )
-    write_top_tiles(folder, drawn, step.options.tiles)
-    write_heatmap_page(run, folder / PAGE)
-    return folder / PAGE
+    return write_heatmap_page(run, step.options.tiles)

@@ -303,11 +303,9 @@ class ProcessPool(AbstractPool):
         self._shared.close()
 
     def _received(self, seconds: float | None) -> list[Reply]:
-        by_connection = {worker.connection: worker for worker in self._workers}
-        spoken = connections.wait(by_connection, seconds)
-        return [
-            reply for one in spoken for reply in self._receive(by_connection[_connection(one)])
-        ]
+        spoken = connections.wait([worker.connection for worker in self._workers], seconds)
+        ready = [worker for worker in self._workers if worker.connection in spoken]
+        return [reply for worker in ready for reply in self._receive(worker)]
 
     def _receive(self, worker: _Worker) -> Iterable[Reply]:
         try:
@@ -358,12 +356,6 @@ class ProcessPool(AbstractPool):
         # One that has just died is noticed, and its errands with it, at the next reply.
         with suppress(OSError):
             worker.connection.send(errand)
-
-
-def _connection(one: object) -> Connection:
-    if not isinstance(one, Connection):
-        raise TypeError(one)
-    return one
 
 
 def _how(exit_code: int | None) -> str:

@@ -23,7 +23,7 @@ from fedcox.federation.queries.tile_counts import TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments
 from fedcox.federation.query import Federation
 from fedcox.files.writing import whole_file
-from fedcox.slides.bag_file import BagFacts, BagFile, kept_settings, write_bag
+from fedcox.slides.bag_file import BagFacts, BagFile, write_bag
 from fedcox.slides.bag_reader import feature_path, open_bag
 from fedcox.slides.cohorts import OpenedBags, bags_of
 from fedcox.slides.feature_files import KnownSlide, OpenedBag
@@ -300,9 +300,6 @@ class ReduceStep(AbstractStep):
             "features": digest,
             "deepzoom_tile_px": self.deepzoom_tile_px,
         }
-
-    def kept_settings(self, target: Path) -> Settings | None:
-        return kept_settings(target)
 
     def make(self, slide: SlideRow, work: Path, tick: Callable[[int], None]) -> int:
         if slide.slide_id not in self.bags:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedcox.errors import InputError, SlideError
 from fedcox.files.writing import whole_file
-from fedcox.slides.bag_file import BagFacts, kept_settings, write_bag
+from fedcox.slides.bag_file import BagFacts, write_bag
 from fedcox.slides.mask_file import SCHEMA, SlideTissue, read_mask, write_mask, write_outlines
 from fedcox.slides.slide import Pixels, open_slide, tells_mpp
 from fedcox.slides.step import (
@@ -202,9 +202,6 @@ class Tiling(AbstractStep):
 
     def settings(self, slide: SlideRow, work: Path) -> Settings:
         return self._settings(read_mask(mask_path(slide.slide_id, work))[0])
-
-    def kept_settings(self, target: Path) -> Settings | None:
-        return kept_settings(target)
 
     def make(self, slide: SlideRow, work: Path, tick: Callable[[int], None]) -> int:
         tissue = read_mask(mask_path(slide.slide_id, work))[0]
