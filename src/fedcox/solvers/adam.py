@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from fedcox.errors import InputError
@@ -18,7 +17,7 @@ from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut, PatientBatc
 from fedcox.federation.compression import CompressionName, ErrorFeedback
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.solvers.losses import CompressedLoss, DiscreteTimeLoss, setting_of
+from fedcox.solvers.losses import CompressedLoss, DiscreteTimeLoss
 from fedcox.solvers.solver import (
     CLOSE,
     AbstractSolver,
@@ -29,22 +28,17 @@ from fedcox.solvers.solver import (
     Watcher,
 )
 from fedcox.solvers.training import (
-    AbstractTrainer,
+    AbstractEpochTrainer,
     AbstractTraining,
-    Checkpoint,
-    Epochs,
-    TrainingEnd,
     TrainingStep,
     TrainingWatcher,
     Walk,
     check_finite,
     decayed,
-    held_out,
     not_among,
     not_counts,
     not_positive,
     not_within,
-    validation_loss,
 )
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
@@ -127,7 +121,7 @@ class Adam(AbstractSolver):
 
 
 @dataclass(frozen=True)
-class NetworkAdam(AbstractTrainer):
+class NetworkAdam(AbstractEpochTrainer):
     """`epochs` passes of Adam over the patients of all centers, one round a batch.
 
     With `batching` "patients" a step looks at `batch_size` patients with all their intervals,
@@ -144,6 +138,8 @@ class NetworkAdam(AbstractTrainer):
     validation: float = 0.0
     patience: int | None = 5
 
+    what = "Training by epochs"
+
     def __post_init__(self) -> None:
         faults = [
             *not_counts(self, "epochs", "batch_size", "patience"),
@@ -159,21 +155,20 @@ class NetworkAdam(AbstractTrainer):
         """Patients or rows of a step."""
         return _SIZES[self.batching] if self.batch_size is None else self.batch_size
 
-    def train(
+    @property
+    def most(self) -> int:
+        return self.epochs
+
+    def begin(
         self,
         federation: Federation,
         problem: Problem,
-        watch: TrainingWatcher = lambda step: None,
-        checkpoint: Checkpoint | None = None,
-    ) -> TrainingEnd:
-        setting = setting_of(problem, "Training by epochs")
-        held = held_out(self.validation, problem)
+        setting: Setting,
+        held: HeldOut | None,
+        watch: TrainingWatcher,
+    ) -> AbstractTraining:
         batches = _Batches.of(self, problem, setting.intervals, held)
-        training = _AdamTraining(
-            federation, problem, setting, batches, self.learning_rate, watch
-        )
-        validate = partial(validation_loss, federation, setting, held)
-        return Epochs(self.epochs, self.patience, validate).of(training, watch, checkpoint)
+        return _AdamTraining(federation, problem, setting, batches, self.learning_rate, watch)
 
 
 @dataclass(frozen=True)

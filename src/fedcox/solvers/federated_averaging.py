@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from fedcox.errors import InputError
+from fedcox.federation.batch import HeldOut
 from fedcox.federation.queries.local_steps import (
     LocalEpochs,
     LocalLooks,
@@ -23,6 +23,7 @@ from fedcox.federation.queries.local_steps import (
     LocalTraining,
 )
 from fedcox.federation.query import Federation
+from fedcox.federation.setting import Setting
 from fedcox.solvers.losses import setting_of
 from fedcox.solvers.solver import (
     CLOSE,
@@ -36,20 +37,15 @@ from fedcox.solvers.solver import (
     full_curvature,
 )
 from fedcox.solvers.training import (
-    AbstractTrainer,
+    AbstractEpochTrainer,
     AbstractTraining,
-    Checkpoint,
-    Epochs,
-    TrainingEnd,
     TrainingWatcher,
     check_finite,
     decayed,
-    held_out,
     not_among,
     not_counts,
     not_positive,
     not_within,
-    validation_loss,
 )
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
@@ -155,7 +151,7 @@ def _inverse_curvature(federation: Federation, problem: Problem) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class NetworkAveraging(AbstractTrainer):
+class NetworkAveraging(AbstractEpochTrainer):
     """`rounds` rounds of `local_epochs` epochs in each center, then the mean by patients.
 
     `descent` is "adam", begun anew in every round, or "sgd". A local step looks at `batch_size`
@@ -172,6 +168,8 @@ class NetworkAveraging(AbstractTrainer):
     validation: float = 0.0
     patience: int | None = 5
 
+    what = "Federated averaging"
+
     def __post_init__(self) -> None:
         faults = [
             *not_counts(self, "rounds", "local_epochs", "batch_size", "patience"),
@@ -182,20 +180,21 @@ class NetworkAveraging(AbstractTrainer):
         if faults:
             raise InputError("A network cannot be trained like this.", faults)
 
-    def train(
+    @property
+    def most(self) -> int:
+        return self.rounds
+
+    def begin(
         self,
         federation: Federation,
         problem: Problem,
-        watch: TrainingWatcher = lambda step: None,
-        checkpoint: Checkpoint | None = None,
-    ) -> TrainingEnd:
-        setting = setting_of(problem, "Federated averaging")
-        held = held_out(self.validation, problem)
+        setting: Setting,
+        held: HeldOut | None,
+        watch: TrainingWatcher,
+    ) -> AbstractTraining:
         plan = LocalEpochs(self.local_epochs, self.batch_size, held)
         agreed = LocalTraining(setting, self.descent, plan, seed=problem.seed)
-        training = _AveragingTraining(federation, problem, agreed, self.learning_rate)
-        validate = partial(validation_loss, federation, setting, held)
-        return Epochs(self.rounds, self.patience, validate).of(training, watch, checkpoint)
+        return _AveragingTraining(federation, problem, agreed, self.learning_rate)
 
 
 class _AveragingTraining(AbstractTraining):

@@ -10,8 +10,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from fedcox.federation.batch import HeldOut
 from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
+from fedcox.solvers.losses import setting_of
 from fedcox.solvers.solver import Point, Problem
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives
@@ -216,6 +218,48 @@ class AbstractTraining(ABC):
     @abstractmethod
     def resume(self, arrays: Mapping[str, FloatArray]) -> None:
         """Go back to where a training was whose `arrays` these are."""
+
+
+class AbstractEpochTrainer(AbstractTrainer):
+    """Goes through the patients epoch by epoch, or round by round, and keeps the best of them.
+
+    A share `validation` of the patients is never trained on; after every epoch the loss on them
+    is asked for, and training ends when the last `patience` epochs gained nothing.
+    """
+
+    #: What an error calls it.
+    what: ClassVar[str]
+    validation: float
+    patience: int | None
+
+    @property
+    @abstractmethod
+    def most(self) -> int:
+        """Epochs, or rounds."""
+
+    @abstractmethod
+    def begin(
+        self,
+        federation: Federation,
+        problem: Problem,
+        setting: Setting,
+        held: HeldOut | None,
+        watch: TrainingWatcher,
+    ) -> AbstractTraining:
+        """The training before its first epoch."""
+
+    def train(
+        self,
+        federation: Federation,
+        problem: Problem,
+        watch: TrainingWatcher = lambda step: None,
+        checkpoint: Checkpoint | None = None,
+    ) -> TrainingEnd:
+        setting = setting_of(problem, self.what)
+        held = held_out(self.validation, problem)
+        training = self.begin(federation, problem, setting, held, watch)
+        validate = partial(validation_loss, federation, setting, held)
+        return Epochs(self.most, self.patience, validate).of(training, watch, checkpoint)
 
 
 @dataclass(frozen=True)
