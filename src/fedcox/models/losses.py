@@ -206,15 +206,11 @@ def _event(z: Tensor, link: LinkName) -> tuple[Tensor, Tensor]:
         return -logsigmoid(z), -torch.sigmoid(-z)
     if link == "log":
         return -z, -torch.ones_like(z)
-    v = _rate(z)
+    v = z.clamp(max=LARGEST_EXPONENT).exp()
     some = v.clamp(SMALL, LARGE)
     cost = torch.where(v < SMALL, v / 2 - v * v / 24 - z, -torch.log(-(-some).expm1()))
     cost = torch.where(v > 1, -torch.log1p(-(-v).exp()), cost)
     return cost, -_event_ratio(v)
-
-
-def _rate(z: Tensor) -> Tensor:
-    return z.clamp(max=LARGEST_EXPONENT).exp()
 
 
 def _event_ratio(v: Tensor) -> Tensor:

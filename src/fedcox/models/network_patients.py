@@ -245,13 +245,15 @@ class NetworkPatients:
             counts = np.array([len(own) for own in cohort.bags.slides], dtype=np.int64)
             bags = [slide for own in cohort.bags.slides for slide in own]
             slides = slide_tensors(bags, device)
+        none = np.zeros(cohort.patients)
+        nowhere = TimeAtRisk(none.astype(np.int64), none.astype(np.bool_), none)
         patient = np.repeat(np.arange(cohort.patients), counts)
         weight = 1.0 / counts[patient] if slide_weight == "patient" else np.ones(patient.size)
         return cls(
             table,
             slides,
             np.concatenate([[0], np.cumsum(counts)]),
-            PlacedSamples.of(placed or _nowhere(cohort.patients), patient, weight, device),
+            PlacedSamples.of(placed or nowhere, patient, weight, device),
             torch.tensor(cohort.time[patient], device=device),
             torch.tensor(cohort.event[patient], device=device),
         )
@@ -346,11 +348,6 @@ def _table(
             ["Fill missing values in, or leave these patients out."],
         )
     return torch.tensor(values, dtype=dtype, device=device)
-
-
-def _nowhere(patients: int) -> TimeAtRisk:
-    none = np.zeros(patients)
-    return TimeAtRisk(none.astype(np.int64), none.astype(np.bool_), none)
 
 
 def _check_device(device: str) -> None:

@@ -145,7 +145,9 @@ def recorded_steps(
     from fedcox.models.gpu_kernels import fits
 
     tiles = slides.tiles
-    if tiles.features.dtype != torch.float16 or not fits(*_shape(architecture)):
+    if tiles.features.dtype != torch.float16 or not fits(
+        architecture.hidden, architecture.features
+    ):
         return None
     return RecordedSteps(
         architecture,
@@ -155,10 +157,6 @@ def recorded_steps(
         link=link,
         event_weight=event_weight,
     )
-
-
-def _shape(architecture: TileScorer) -> tuple[int, int]:
-    return architecture.hidden, architecture.features
 
 
 def _filled(slides: int) -> int:

@@ -123,7 +123,10 @@ class HeatmapStep(AbstractStep):
                 opened = stack.enter_context(open_slide(file, self.options.assume_mpp))
                 known = KnownSlide(opened.mpp, opened.size, self.options.deepzoom_tile_px)
             tiles = self.score(name, known)
-            scene = self._scene(tiles, opened)
+            size, mpp, thumbnail = _extent(tiles), known.mpp, None
+            if opened is not None:
+                size, thumbnail = opened.size, opened.thumbnail(_THUMBNAIL_PX)
+            scene = HeatmapScene(tiles, self.key, size, mpp, thumbnail)
             geojson = geojson_file(work, name)
             owners_folder(geojson.parent)
             write_atomically(geojson, tile_geojson(tiles, self.key.scale))
@@ -137,13 +140,6 @@ class HeatmapStep(AbstractStep):
             picture = draw_heatmap(scene, opacity=self.options.opacity)
             write_png(picture_file(work, name), picture, words)
         return int(tiles.scores.size)
-
-    def _scene(self, tiles: ScoredTiles, slide: Slide | None) -> HeatmapScene:
-        size, mpp, thumbnail = _extent(tiles), None, None
-        if slide is not None:
-            size, mpp = slide.size, slide.mpp
-            thumbnail = slide.thumbnail(_THUMBNAIL_PX)
-        return HeatmapScene(tiles, self.key, size, mpp, thumbnail)
 
     def _gallery(self, tiles: ScoredTiles, slide: Slide, path: Path) -> None:
         pixels = max(16, min(256, round(tiles.side)))

@@ -88,13 +88,12 @@ def tile_geojson(tiles: ScoredTiles, scale: ScoreScale) -> Iterator[str]:
 
 def _ring(x: float, y: float, side: float) -> list[list[float]]:
     """The tile's outline, closed, its first corner the upper left one."""
-    left, top, right, bottom = map(_whole, (x, y, x + side, y + side))
+    left, top, right, bottom = (
+        # Whole pixels without a decimal point.
+        int(value) if float(value).is_integer() else round(value, 3)
+        for value in (x, y, x + side, y + side)
+    )
     return [[left, top], [right, top], [right, bottom], [left, bottom], [left, top]]
-
-
-def _whole(value: float) -> float:
-    """Whole pixels without a decimal point."""
-    return int(value) if float(value).is_integer() else round(value, 3)
 
 
 def draw_gallery(

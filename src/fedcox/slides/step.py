@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Literal, Protocol, TypeAlias
@@ -129,20 +130,17 @@ def run_step(
     run = StepRun(step, work, watch, len(slides))
     try:
         for slide in [slide for slide in slides if not run.is_kept(slide)]:
-            if run.begin(slide):
-                _make(step, slide, work, run)
+            if not run.begin(slide):
+                continue
+            try:
+                tiles = step.make(slide, work, partial(run.tick, slide))
+            except SlideError as error:
+                run.fail(slide, error)
+            else:
+                run.finish(slide, tiles)
     finally:
         run.close()
     return run.outcome()
-
-
-def _make(step: AbstractStep, slide: SlideRow, work: Path, run: StepRun) -> None:
-    try:
-        tiles = step.make(slide, work, lambda more: run.tick(slide, more))
-    except SlideError as error:
-        run.fail(slide, error)
-    else:
-        run.finish(slide, tiles)
 
 
 class StepRun:

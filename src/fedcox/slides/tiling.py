@@ -95,7 +95,10 @@ class Segmentation(AbstractStep):
         outlines.unlink(missing_ok=True)
         picture, tissue = self._tissue(slide_file(slide))
         if self.overviews:
-            _write_picture(_overview_path(target), picture)
+            from PIL import Image
+
+            with whole_file(_overview_path(target)) as part:
+                Image.fromarray(picture).save(part, "PNG")
         write_outlines(outlines, tissue)
         # The mask comes last: where it is, the slide is done.
         write_mask(target, tissue, self.settings(slide, work))
@@ -127,13 +130,6 @@ class Segmentation(AbstractStep):
 
 def _overview_path(mask: Path) -> Path:
     return mask.parent.parent / "overviews" / mask.name
-
-
-def _write_picture(path: Path, picture: Pixels) -> None:
-    from PIL import Image
-
-    with whole_file(path) as part:
-        Image.fromarray(picture).save(part, "PNG")
 
 
 def tile_grid(

@@ -146,19 +146,14 @@ def train_on_slides(
         trained = train_network(
             plan, asked, watch, checkpoint=checkpoint, features=cohorts.opened.digest
         )
-    if plan.private is not None and cohorts.opened.reducer_sha256:
-        trained = _with_notice(trained, _REDUCED)
+    record = trained.record
+    if plan.private is not None and cohorts.opened.reducer_sha256 and record is not None:
+        notices = *record.notices, _REDUCED
+        trained = replace(trained, record=replace(record, notices=notices))
     index = None
     if validation:
         index = _held_out_index(trained, federation, plan.seed, validation)
     return SlideTraining(trained, cohorts, index)
-
-
-def _with_notice(trained: TrainedNetwork, notice: Notice) -> TrainedNetwork:
-    record = trained.record
-    if record is None:
-        return trained
-    return replace(trained, record=replace(record, notices=(*record.notices, notice)))
 
 
 def _held_out_index(

@@ -28,6 +28,7 @@ from fedcox.slides.tissue import AbstractTissueFinder, Mask
 SCHEMA = "fedcox-unet-1"
 _WINDOW = 512
 _BATCH = 4
+_LEARNING_RATE = 3e-3
 
 
 class UNet(nn.Module):
@@ -169,7 +170,6 @@ def train_unet(
     crop: int = 128,
     depth: int = 3,
     width: int = 8,
-    learning_rate: float = 3e-3,
     seed: int = 0,
     watch: Callable[[int, float], None] = lambda step, loss: None,
 ) -> UNet:
@@ -191,7 +191,7 @@ def train_unet(
         loss = torch.nn.functional.binary_cross_entropy_with_logits(network(pictures), truth)
         slopes = torch.autograd.grad(loss, adam.parameters)
         # Half a cosine down to zero: the last steps settle.
-        adam.step(slopes, learning_rate * (1 + np.cos(np.pi * step / steps)) / 2)
+        adam.step(slopes, _LEARNING_RATE * (1 + np.cos(np.pi * step / steps)) / 2)
         watch(step, float(loss.detach()))
     return network.eval()
 

@@ -27,7 +27,7 @@ from fedcox.federation.queries.risk_set_sums import RiskSetSetting, RiskSetSumsA
 from fedcox.federation.queries.stratified_cox import CoxSetting, StratifiedCoxAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.solvers.solver import Point, Problem
+from fedcox.solvers.solver import Patients, Point, Problem
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.risk_set_moments import EventSums, breslow
 
@@ -100,11 +100,7 @@ class StratifiedCoxLoss:
     setting: CoxSetting
 
     def __call__(
-        self,
-        federation: Federation,
-        at: Point,
-        detail: Detail,
-        batch: PatientBatch | None = None,
+        self, federation: Federation, at: Point, detail: Detail, batch: Patients = None
     ) -> Derivatives:
         return federation.ask(StratifiedCoxAt(self.setting, at.beta, detail, batch))
 
@@ -120,11 +116,7 @@ class WebDiscoLoss:
     sums: EventSums
 
     def __call__(
-        self,
-        federation: Federation,
-        at: Point,
-        detail: Detail,
-        batch: PatientBatch | None = None,
+        self, federation: Federation, at: Point, detail: Detail, batch: Patients = None
     ) -> Derivatives:
         if batch is not None:
             raise ValueError("WebDISCO sums over all patients and has no batches.")

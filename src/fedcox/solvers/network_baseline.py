@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.errors import InputError
-from fedcox.federation.batch import PatientBatch
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.solver import Point, Problem, full_curvature
+from fedcox.solvers.solver import Patients, Point, Problem, full_curvature
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 
@@ -91,11 +90,7 @@ class _ScoredLoss:
     weights: FloatArray
 
     def __call__(
-        self,
-        federation: Federation,
-        at: Point,
-        detail: Detail,
-        batch: PatientBatch | None = None,
+        self, federation: Federation, at: Point, detail: Detail, batch: Patients = None
     ) -> Derivatives:
         query = BaselineSlopesAt(self.setting, at.alpha, self.weights, at.beta, detail)
         return federation.ask(query)

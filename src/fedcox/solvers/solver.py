@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -43,15 +43,15 @@ class Point(NamedTuple):
     beta: FloatArray
 
 
+Patients: TypeAlias = PatientBatch | None
+"""Those of a batch; everybody where there is none."""
+
+
 class Loss(Protocol):
     """A loss as solvers see it: one round of questions gives its derivatives anywhere."""
 
     def __call__(
-        self,
-        federation: Federation,
-        at: Point,
-        detail: Detail,
-        batch: PatientBatch | None = None,
+        self, federation: Federation, at: Point, detail: Detail, batch: Patients = None
     ) -> Derivatives:
         """Sums over all patients, or over a batch of them."""
         ...

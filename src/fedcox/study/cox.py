@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 
 from fedcox.errors import CohortError, InputError
-from fedcox.federation.batch import PatientBatch
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
 from fedcox.federation.queries.event_times import EventTimes
@@ -23,7 +22,15 @@ from fedcox.federation.queries.stratified_cox import CoxSetting
 from fedcox.federation.query import Federation
 from fedcox.solvers.losses import StratifiedCoxLoss, WebDiscoLoss
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.solver import AbstractSolver, Loss, Point, Problem, Solution, full_curvature
+from fedcox.solvers.solver import (
+    AbstractSolver,
+    Loss,
+    Patients,
+    Point,
+    Problem,
+    Solution,
+    full_curvature,
+)
 from fedcox.study.inference import inverse_information
 from fedcox.study.scale import CommonScale, check_patients, common_scale
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
@@ -232,11 +239,7 @@ class _KnownAtStart:
     start: Derivatives  # with the Hessian
 
     def __call__(
-        self,
-        federation: Federation,
-        at: Point,
-        detail: Detail,
-        batch: PatientBatch | None = None,
+        self, federation: Federation, at: Point, detail: Detail, batch: Patients = None
     ) -> Derivatives:
         if batch is not None or at.beta.any():
             return self.loss(federation, at, detail, batch)
