@@ -8,7 +8,6 @@ goes through the patients epoch by epoch, and keeps what does best on others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,7 +39,6 @@ from fedcox.solvers.training import (
     not_positive,
     not_within,
 )
-from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import AdamDescent
 
@@ -226,7 +224,7 @@ class _Batches:
 
 
 class _AdamTraining(AbstractTraining):
-    """Where training is: one walk with Adam's memory, and the best so far."""
+    """Goes on by batches of an epoch."""
 
     def __init__(
         self,
@@ -237,21 +235,12 @@ class _AdamTraining(AbstractTraining):
         rate: float,
         watch: TrainingWatcher,
     ) -> None:
+        super().__init__(Walk(problem, AdamDescent))
         self._federation, self._loss = federation, DiscreteTimeLoss(setting)
         self._batches, self._rate, self._watch = batches, rate, watch
-        self._walk = Walk(problem, AdamDescent)
-        self._best = self._walk.vector.copy()
-
-    @property
-    def point(self) -> Point:
-        return self._walk.point
-
-    @property
-    def best(self) -> Point:
-        return self._walk.at(self._best)
 
     def train(self, epoch: int) -> float:
-        total, walk, batches = 0.0, self._walk, self._batches
+        total, walk, batches = 0.0, self.walk, self._batches
         for index in range(batches.steps):
             batch, size = batches.at(epoch, index)
             summed = self._loss(self._federation, walk.point, Detail.GRADIENT, batch)
@@ -262,15 +251,3 @@ class _AdamTraining(AbstractTraining):
             loss *= batches.sizes_per_patient
             self._watch(TrainingStep(epoch, index + 1, batches.steps, loss))
         return total / batches.patients
-
-    def keep(self) -> None:
-        self._best[:] = self._walk.vector
-
-    @property
-    def arrays(self) -> dict[str, FloatArray]:
-        point, memory = self._walk.vector.copy(), self._walk.descent.memory
-        return {"point": point, "best": self._best.copy(), **memory}
-
-    def resume(self, arrays: Mapping[str, FloatArray]) -> None:
-        self._walk.vector[:], self._best[:] = arrays["point"], arrays["best"]
-        self._walk.descent.resume(arrays)

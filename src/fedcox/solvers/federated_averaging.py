@@ -40,6 +40,7 @@ from fedcox.solvers.training import (
     AbstractEpochTrainer,
     AbstractTraining,
     TrainingWatcher,
+    Walk,
     check_finite,
     decayed,
     not_among,
@@ -49,7 +50,7 @@ from fedcox.solvers.training import (
 )
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
-from fedcox.survival.descent import DescentName
+from fedcox.survival.descent import DescentName, GradientDescent
 
 #: A loss above the first one by as much as that is, or by one for each event, which counts
 #: where a loss may be below zero: the learning rate is too large.
@@ -198,7 +199,7 @@ class NetworkAveraging(AbstractEpochTrainer):
 
 
 class _AveragingTraining(AbstractTraining):
-    """Where training is, and the best so far."""
+    """Goes on by the mean of where centers come to; each part is saved by its name."""
 
     def __init__(
         self,
@@ -207,32 +208,22 @@ class _AveragingTraining(AbstractTraining):
         agreed: LocalTraining,
         rate: float,
     ) -> None:
+        super().__init__(Walk(problem, GradientDescent))
         self._federation, self._agreed, self._rate = federation, agreed, rate
-        self._point = Point(np.array(problem.alpha), np.array(problem.beta))
-        self._best = self._point
-
-    @property
-    def point(self) -> Point:
-        return self._point
-
-    @property
-    def best(self) -> Point:
-        return self._best
 
     def train(self, epoch: int) -> float:
-        query = LocalSteps(self._agreed, *self._point, self._rate, epoch)
+        query = LocalSteps(self._agreed, *self.point, self._rate, epoch)
         ends = self._federation.ask(query)
         check_finite(ends.loss + float(ends.beta.sum() + ends.alpha.sum()), epoch)
-        self._point = Point(ends.alpha / ends.patients, ends.beta / ends.patients)
+        np.concatenate([ends.alpha, ends.beta], out=self.walk.vector)
+        self.walk.vector /= ends.patients
         return ends.loss / ends.patients
-
-    def keep(self) -> None:
-        self._best = self._point
 
     @property
     def arrays(self) -> dict[str, FloatArray]:
-        return dict(zip(_ARRAYS, (*self._point, *self._best), strict=True))
+        return dict(zip(_ARRAYS, (*self.point, *self.best), strict=True))
 
     def resume(self, arrays: Mapping[str, FloatArray]) -> None:
         alpha, beta, best_alpha, best_beta = (arrays[name] for name in _ARRAYS)
-        self._point, self._best = Point(alpha, beta), Point(best_alpha, best_beta)
+        point, best = np.concatenate([alpha, beta]), np.concatenate([best_alpha, best_beta])
+        super().resume({"point": point, "best": best})

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -103,17 +103,14 @@ class AbstractTrainer(ABC):
         """Train to the end, from the problem's start or from where the checkpoint is."""
 
 
-Descent = TypeVar("Descent", bound=AbstractDescent)
-
-
-class Walk(Generic[Descent]):
+class Walk:
     """A point on its way down the mean loss, penalty included.
 
     The mean is per patient, or per whatever there are `total` of.
     """
 
     def __init__(
-        self, problem: Problem, descent: type[Descent], total: float | None = None
+        self, problem: Problem, descent: type[AbstractDescent], total: float | None = None
     ) -> None:
         self._intervals = problem.alpha.size
         self.vector = np.concatenate([problem.alpha, problem.beta])
@@ -190,34 +187,40 @@ def check_finite(total: float, epoch: int) -> None:
 
 
 class AbstractTraining(ABC):
-    """A training under way."""
+    """A training under way: a walk, and the best point so far."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self._best = walk.vector.copy()
 
     @abstractmethod
     def train(self, epoch: int) -> float:
         """Go on for one epoch, or one round; gives the loss per patient over it."""
 
     @property
-    @abstractmethod
     def point(self) -> Point:
         """α and β as they are now; later epochs do not change them."""
+        return self.walk.point
 
-    @abstractmethod
     def keep(self) -> None:
         """Remember this point as the best so far."""
+        self._best[:] = self.walk.vector
 
     @property
-    @abstractmethod
     def best(self) -> Point:
         """The point that was kept last; the start, where none was."""
+        return self.walk.at(self._best)
 
     @property
-    @abstractmethod
     def arrays(self) -> dict[str, FloatArray]:
         """All that the rest of the training depends on, as it is saved."""
+        point, memory = self.walk.vector.copy(), self.walk.descent.memory
+        return {"point": point, "best": self._best.copy(), **memory}
 
-    @abstractmethod
     def resume(self, arrays: Mapping[str, FloatArray]) -> None:
         """Go back to where a training was whose `arrays` these are."""
+        self.walk.vector[:], self._best[:] = arrays["point"], arrays["best"]
+        self.walk.descent.resume(arrays)
 
 
 class AbstractEpochTrainer(AbstractTrainer):
