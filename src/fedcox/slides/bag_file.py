@@ -22,8 +22,8 @@ from fedcox.errors import SlideError, from_extra
 from fedcox.files.writing import whole_file
 from fedcox.slides.feature_files import (
     LARGEST_FEATURE,
-    Hdf5Features,
     hdf5_array,
+    hdf5_features,
     opened_hdf5,
     table_shape,
     too_large,
@@ -79,7 +79,7 @@ class BagFile:
         """(tiles, features)."""
         if not self.shape[1]:
             raise unusable(self.path, "It holds places of tiles, and no features. Embed first.")
-        return Hdf5Features(self.path, "features", self.shape).read()
+        return hdf5_features(self.path, self.shape, "features").read()
 
 
 def write_bag(

@@ -20,12 +20,12 @@ from fedcox.slides.bag_file import SCHEMA, read_bag
 from fedcox.slides.feature_files import (
     AbstractLayout,
     Hdf5Bag,
-    Hdf5Features,
     KnownSlide,
     OpenedBag,
-    TorchFeatures,
+    StoredFeatures,
     bag_shape,
     check_places,
+    hdf5_features,
     is_hdf5,
     number,
     opened_hdf5,
@@ -100,7 +100,7 @@ class Clam(AbstractLayout):
         coords = None if bag is None else bag.coords
         check_places(path, shape[0], coords)
         return OpenedBag(
-            TorchFeatures(path, shape),
+            StoredFeatures(path, shape, torch_array),
             self.name,
             stat_digest(path, beside),
             coords,
@@ -113,7 +113,7 @@ class Clam(AbstractLayout):
 def _with_corners(path: Path, bag: Hdf5Bag, layout: str) -> OpenedBag:
     """The `features` of a file whose `coords`, if any, are corners in pixels of level 0."""
     return OpenedBag(
-        Hdf5Features(path, "features", bag_shape(path, bag, "features")),
+        hdf5_features(path, bag_shape(path, bag, "features"), "features"),
         layout,
         stat_digest(path),
         bag.coords,
@@ -218,7 +218,7 @@ class Stamp(AbstractLayout):
         if bag.coords is not None and known.mpp is not None and not missing:
             pixels = bag.coords / known.mpp
         return OpenedBag(
-            Hdf5Features(path, "feats", shape),
+            hdf5_features(path, shape, "feats"),
             self.name,
             stat_digest(path),
             pixels,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, is_zipfile
@@ -173,40 +174,28 @@ def checked_features(array: NDArray[Any], path: Path) -> TileFeatures:
 
 
 @dataclass(frozen=True)
-class Hdf5Features:
-    """A dataset of an HDF5 file."""
-
-    path: Path
-    dataset: str
-    shape: tuple[int, int]
-
-    def read(self) -> TileFeatures:
-        with opened_hdf5(self.path) as file:
-            array = hdf5_array(self.path, file, self.dataset)[()]
-        return checked_features(np.asarray(array).reshape(self.shape), self.path)
-
-
-@dataclass(frozen=True)
-class NumpyFeatures:
-    """An array of numpy's, from column `first` on."""
+class StoredFeatures:
+    """Features in a file: what `array` reads there, from column `first` on."""
 
     path: Path
     shape: tuple[int, int]
+    array: Callable[[Path], NDArray[Any]]
     first: int = 0
 
     def read(self) -> TileFeatures:
-        return checked_features(numpy_array(self.path)[:, self.first :], self.path)
+        tiles, features = self.shape
+        whole = self.array(self.path).reshape(tiles, self.first + features)
+        return checked_features(whole[:, self.first :], self.path)
 
 
-@dataclass(frozen=True)
-class TorchFeatures:
-    """A tensor of torch's."""
+def hdf5_features(path: Path, shape: tuple[int, int], name: str) -> StoredFeatures:
+    """Those in the dataset of this name."""
+    return StoredFeatures(path, shape, partial(_hdf5_whole, name=name))
 
-    path: Path
-    shape: tuple[int, int]
 
-    def read(self) -> TileFeatures:
-        return checked_features(torch_array(self.path).reshape(self.shape), self.path)
+def _hdf5_whole(path: Path, name: str) -> NDArray[Any]:
+    with opened_hdf5(path) as file:
+        return np.asarray(hdf5_array(path, file, name)[()])
 
 
 def numpy_array(path: Path, name: str | None = None) -> NDArray[Any]:

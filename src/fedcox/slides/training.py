@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
 from fedcox.federation.batch import HeldOut
 from fedcox.federation.query import Federation
-from fedcox.files.writing import check_folder, whole_folder, write_atomically
+from fedcox.files.writing import check_folder, whole_folder, write_json
 from fedcox.models.architecture import TileScorer
 from fedcox.models.network import Precision, SlideWeight
 from fedcox.reports.number_text import finite
@@ -240,8 +239,7 @@ def write_model(
     account = {"command": command, **_account(training, record)}
     with whole_folder(folder) as part:
         network.save(part / NETWORK)
-        text = json.dumps(account, indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(part / "training.json", text + "\n")
+        write_json(part / "training.json", account)
         write_ledger(record.ledger, part / "ledger.jsonl")
 
 
