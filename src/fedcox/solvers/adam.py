@@ -8,15 +8,33 @@ goes through the patients epoch by epoch, and keeps what does best on others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from fedcox.errors import InputError
 from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut, PatientBatch
-from fedcox.federation.compression import CompressionName, ErrorFeedback
+from fedcox.federation.compression import (
+    NOT_ADDITIVE,
+    AbstractCodec,
+    CompressionName,
+    EightBit,
+    ErrorFeedback,
+    Float32,
+    RandomPlaces,
+    Sign,
+    TopK,
+)
+from fedcox.federation.queries.compressed_gradient import (
+    AbstractCompressedGradient,
+    CompressedGradientAt,
+    RandomEntriesAt,
+)
+from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.solvers.losses import CompressedLoss, DiscreteTimeLoss
+from fedcox.solvers.losses import DiscreteTimeLoss, setting_of
 from fedcox.solvers.solver import (
     CLOSE,
     AbstractSolver,
@@ -45,6 +63,7 @@ from fedcox.survival.descent import AdamDescent
 #: The share of entries that travel where a compression sends some and nobody says how many.
 DEFAULT_KEEP = 0.1
 
+_Compressed = Callable[[DerivativesAt, int], AbstractCompressedGradient]
 Batching = Literal["patients", "rows"]
 
 #: Patients, or rows of the stack, of a step, where nobody says how many; the second is the
@@ -79,7 +98,7 @@ class Adam(AbstractSolver):
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
         walk = Walk(problem, AdamDescent)
-        compressed = self._compressed(problem)
+        compressed = self._compressed(federation, problem)
         people = problem.patients if self.batch_size is None else self.batch_size
         search = Search(federation, problem, watch)
         for number in range(1, self.steps + 1):
@@ -88,8 +107,8 @@ class Adam(AbstractSolver):
             walk.step(decayed(self.learning_rate, number, self.steps))
         return search.judged(walk.point, CLOSE)
 
-    def _compressed(self, problem: Problem) -> CompressedLoss | None:
-        """The loss whose gradients are compressed, made anew for a search; None without."""
+    def _compressed(self, federation: Federation, problem: Problem) -> _Compressed | None:
+        """What asks for gradients in fewer bytes, made anew for a search; None without."""
         if self.compression == "none":
             return None
         if not isinstance(problem.loss, DiscreteTimeLoss):
@@ -97,15 +116,33 @@ class Adam(AbstractSolver):
                 "Compression is there for the discrete-time model alone.",
                 ['Take compression = "none" for this one.'],
             )
+        if self.compression in NOT_ADDITIVE and not federation.shows_centers:
+            raise InputError(
+                f'The compression "{self.compression}" cannot be summed under masks.',
+                [
+                    f'The reason: {NOT_ADDITIVE[self.compression]}. Take "random-k", whose '
+                    'replies add, or "none".'
+                ],
+            )
         keep = DEFAULT_KEEP if self.keep is None else self.keep
         feedback = ErrorFeedback() if self.error_feedback else None
-        return CompressedLoss(problem.loss.setting, self.compression, keep, self.seed, feedback)
+        if self.compression == "random-k":
+            places = RandomPlaces(keep, self.seed)
+            return partial(RandomEntriesAt, places=places, feedback=feedback)
+        codecs: dict[str, AbstractCodec] = {
+            "float32": Float32(),
+            "8-bit": EightBit(),
+            "sign": Sign(),
+            "top-k": TopK(keep),
+        }
+        codec = codecs[self.compression]
+        return partial(CompressedGradientAt, codec=codec, feedback=feedback)
 
     def _summed(
         self,
         federation: Federation,
         problem: Problem,
-        compressed: CompressedLoss | None,
+        compressed: _Compressed | None,
         point: Point,
         number: int,
     ) -> Derivatives:
@@ -115,7 +152,9 @@ class Adam(AbstractSolver):
             batch = PatientBatch(self.seed, number, self.batch_size, problem.patients)
         if compressed is None:
             return problem.loss(federation, point, Detail.GRADIENT, batch)
-        return compressed.at(federation, point, number, batch)
+        setting = setting_of(problem, "Compression")
+        query = compressed(DerivativesAt(setting, *point, Detail.GRADIENT, batch), number)
+        return query.derivatives(federation.ask(query))
 
 
 @dataclass(frozen=True)
