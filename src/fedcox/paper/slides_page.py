@@ -21,8 +21,7 @@ from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import DASH, count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.slides.feature_files import KnownSlide
-from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep
-from fedcox.slides.heatmap_files import PAGE, gallery_file, picture_file
+from fedcox.slides.heatmap import PAGE, HeatmapOptions, HeatmapStep, gallery_file, picture_file
 from fedcox.slides.heatmap_page import HeatmapRun, write_heatmap_page
 from fedcox.slides.manifest import ManifestRow
 from fedcox.slides.step import run_step

@@ -12,13 +12,16 @@ from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.slides.feature_files import KnownSlide, OpenedBag
-from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep, SlideSummary, summary_in
-from fedcox.slides.heatmap_files import (
+from fedcox.slides.heatmap import (
     PAGE,
+    HeatmapOptions,
+    HeatmapStep,
+    SlideSummary,
     gallery_file,
     geojson_file,
     picture_file,
     scores_file,
+    summary_in,
     write_top_tiles,
 )
 from fedcox.slides.manifest import ManifestRow
