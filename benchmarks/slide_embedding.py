@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.plain_resnet import ResNet50
 from fedcox.errors import SlideError
 from fedcox.files.writing import whole_file
 from fedcox.slides.bag_file import BagFacts, write_bag
@@ -40,7 +41,7 @@ from fedcox.slides.encoder import (
 from fedcox.slides.manifest import ManifestRow
 from fedcox.slides.reader_process import TileSource
 from fedcox.slides.readers import SlideTiles, TileReaders, UnreadableSlide
-from fedcox.slides.resnet import ResNet50, untrained_weights
+from fedcox.slides.resnet import untrained_weights
 from fedcox.slides.resnet_encoder import FoldedResNet50
 from fedcox.slides.simulated_slides import write_pyramid
 from fedcox.slides.simulated_tissue import draw_slide

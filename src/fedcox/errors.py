@@ -43,7 +43,8 @@ FedcoxWarning                the numbers are finite, but read this before using 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 
 
@@ -140,6 +141,15 @@ def needs_extra(package: str, extra: str) -> InputError:
     return InputError(
         f"The package {package} is not installed.", [f'Say: pip install "fedcox[{extra}]"']
     )
+
+
+@contextmanager
+def from_extra(package: str, extra: str) -> Iterator[None]:
+    """Around the import of a package of an extra: what to install where it is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise needs_extra(package, extra) from error
 
 
 class NoInferenceError(FedcoxError):

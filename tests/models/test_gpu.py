@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedcox.models import network_patients
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
 from fedcox.models.modules import start
 from fedcox.models.network_patients import NetworkPatients
@@ -97,7 +98,7 @@ def test_every_kind_of_network_runs_there(name: str) -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_slides_that_do_not_fit_are_brought_there_a_batch_at_a_time(
-    precision: Precision,
+    precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cohort = many_tiles(64)
     model = NeuralModel(
@@ -105,12 +106,9 @@ def test_slides_that_do_not_fit_are_brought_there_a_batch_at_a_time(
     )
     theta, alpha = start(model.architecture, 0), np.full(GRID.intervals, -1.0)
     at_risk = placed(cohort)
-    resident, brought = (
-        NetworkPatients.of(
-            cohort, at_risk, None, inputs="bags", device="cuda", resident_bytes=most
-        )
-        for most in (2**30, 0)
-    )
+    resident = NetworkPatients.of(cohort, at_risk, None, inputs="bags", device="cuda")
+    monkeypatch.setattr(network_patients, "_SHARE_OF_GPU", 0.0)
+    brought = NetworkPatients.of(cohort, at_risk, None, inputs="bags", device="cuda")
     wanted = model.gradient(theta, alpha, resident)
     assert gap(model.gradient(theta, alpha, brought).beta, wanted.beta) <= 1e-6
     each = np.concatenate(list(model.patient_gradients(theta, alpha, resident)))

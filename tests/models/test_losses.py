@@ -15,7 +15,6 @@ from fedcox.models import losses as module
 from fedcox.models.losses import (
     cell_loss_and_slopes,
     cox_loss,
-    discrete_time_loss,
     loss_and_slopes,
     sample_slopes,
 )
@@ -92,18 +91,6 @@ def test_loss_and_slopes_are_those_of_the_stacked_rows(
     each = sample_slopes(phi, alpha, samples, link=link, event_weight=balance)
     assert_close(each.cost.sum(), wanted, rtol=1e-12, atol=0)
     assert_close(each.alpha.sum(1), of_phi, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("link", LINKS)
-def test_the_loss_as_a_tensor_goes_through_a_users_own_backward(link: NetworkLink) -> None:
-    phi, alpha, samples, rows = problem(link, "half")
-    whole = stacked_loss(phi.tanh(), alpha, samples.weight, rows, link, 2.0)
-    wanted = torch.autograd.grad((3 * whole).square(), [phi, alpha])
-    loss = discrete_time_loss(phi.tanh(), alpha, samples, link=link, event_weight=2.0)
-    torch.autograd.backward((3 * loss).square())
-    for found, own in zip((phi.grad, alpha.grad), wanted, strict=True):
-        assert found is not None
-        assert_close(found, own, rtol=1e-10, atol=1e-8)
 
 
 @pytest.mark.parametrize(("link", "reading"), LINK_READINGS)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcox.errors import CohortError, InputError, WeightsError
+from fedcox.models import network_patients
 from fedcox.models.architecture import (
     AbstractArchitecture,
     OwnModule,
@@ -307,7 +308,9 @@ def test_bfloat16_products_are_near_and_their_sums_are_float64(name: str) -> Non
     assert found.loss == pytest.approx(wanted.loss, rel=0.01)
 
 
-def test_slides_that_do_not_fit_in_memory_are_read_and_give_the_same() -> None:
+def test_slides_that_do_not_fit_in_memory_are_read_and_give_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Counted:
         def __init__(self, inner: SlideArray) -> None:
             self.inner, self.reads = inner, 0
@@ -331,10 +334,9 @@ def test_slides_that_do_not_fit_in_memory_are_read_and_give_the_same() -> None:
     model = NeuralModel(ARCHITECTURES["tile scorer"], "logit", GRID.intervals)
     theta, alpha = weights(model)
     wanted = model.gradient(theta, alpha, model.lay_out(cohort, placed(cohort)))
-    kept, read = (
-        NetworkPatients.of(same, placed(same), None, inputs="bags", resident_bytes=most)
-        for most in (10**6, 10)
-    )
+    kept = NetworkPatients.of(same, placed(same), None, inputs="bags")
+    monkeypatch.setattr(network_patients, "_RESIDENT_BYTES", 10)
+    read = NetworkPatients.of(same, placed(same), None, inputs="bags")
     assert [slide.reads for own in counted for slide in own] == [1] * bags_of(bags)
     for patients, reads in ((kept, 1), (read, 3)):
         for _ in range(2):

@@ -12,10 +12,34 @@ from fedcox.models import tile_scorer
 from fedcox.models.architecture import TileScorer, TileScorerWithTable
 from fedcox.models.modules import assign, build, start, trainable
 from fedcox.models.neural import NeuralModel
-from fedcox.models.tile_scorer import phi_and_jacobian, tile_scores
+from fedcox.models.tile_scorer import (
+    HiddenLayer,
+    ScoredMeans,
+    TileScorerWeights,
+    slide_means,
+    tile_scores,
+)
 from fedcox.survival.bags import Bags, SlideArray
 from fedcox.survival.cohort import Cohort
 from tests.models.network_examples import gap
+
+
+def phi_and_jacobian(
+    bag: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    score: torch.Tensor,
+    slope: float = 0.1,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One reading of the tiles, with products in the precision of `weight`."""
+    weights = TileScorerWeights(weight, bias, score, score.new_empty(0), slope)
+    layer = HiddenLayer.of(weights, weight.dtype)
+    means = slide_means(layer, iter([bag]), 1, weight.dtype)
+    exact = TileScorerWeights(
+        weight.double(), bias.double(), score.double(), score.new_empty(0).double(), slope
+    )
+    scored = ScoredMeans(exact, means, exact.table.new_empty((1, 0)))
+    return scored.phi[0], scored.jacobian()[0]
 
 
 def by_autograd(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.plain_resnet import ResNet50
 from fedcox.errors import InputError, WeightsError
 from fedcox.slides.encoder import (
     MEAN,
@@ -16,7 +17,7 @@ from fedcox.slides.encoder import (
     processor_precision,
     usual_readers,
 )
-from fedcox.slides.resnet import ResNet50, untrained_weights
+from fedcox.slides.resnet import untrained_weights
 from tests.slides.embedding_examples import TinyNetwork, write_onnx
 from tests.slides.one_thread import one_thread  # noqa: F401  # a fixture
 

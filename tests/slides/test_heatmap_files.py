@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcox.slides.heatmap_files import (
+from fedcox.slides.heatmap import (
     draw_gallery,
     scores_file,
     tile_geojson,

@@ -14,8 +14,7 @@ from fedcox.evaluation.result import Row
 from fedcox.paper.slide_study import DISCRETE, MINI, HeldOutSlide, SlideStudy, TileRanking
 from fedcox.paper.slides_page import draw_examples, slides_html, write_slides_page
 from fedcox.slides.feature_files import KnownSlide
-from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep, summary_in
-from fedcox.slides.heatmap_files import PAGE, picture_file
+from fedcox.slides.heatmap import PAGE, HeatmapOptions, HeatmapStep, picture_file, summary_in
 from fedcox.slides.heatmap_page import HeatmapRun, heatmap_html, write_run_page
 from fedcox.slides.manifest import ManifestRow, SlideManifest
 from fedcox.slides.simulated_slides import simulate_slides

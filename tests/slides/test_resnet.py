@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.plain_resnet import ResNet50
 from fedcox.errors import WeightsError
 from fedcox.slides.encoder import MEAN, SPREAD
 from fedcox.slides.resnet import (
     PARAMETERS,
-    ResNet50,
     fitting_weights,
     layout,
     read_weights,

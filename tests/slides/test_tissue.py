@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from fedcox.slides.slide import open_slide
 from fedcox.slides.tissue import (
+    OtsuTissue,
     otsu_threshold,
     saturation,
-    tissue_by_otsu,
     without_specks_and_holes,
 )
 from tests.slides.drawn import drawn_slide, intersection_over_union
@@ -25,7 +25,7 @@ def test_otsu_finds_the_tissue_that_was_drawn(tmp_path: Path, seed: int, mpp: fl
     file = tmp_path / "slide.tiff"
     drawn = drawn_slide(file, seed=seed, mpp=mpp)
     with open_slide(file) as slide:
-        found = tissue_by_otsu(slide.overview(8.0))
+        found = OtsuTissue().find(slide.overview(8.0))
     fold = round(8.0 / mpp)
     clean = without_specks_and_holes(found, 8.0, 20_000.0, 20_000.0)
     enlarged = np.kron(clean, np.ones((fold, fold), bool))[:1024, :1024]
@@ -36,8 +36,8 @@ def test_glass_has_no_tissue_and_neither_has_the_scanners_black_border() -> None
     rng = np.random.default_rng(0)
     glass = (243 + rng.integers(-3, 4, (200, 200, 3))).astype(np.uint8)
     glass[:, :60] = rng.integers(0, 8, (200, 60, 3))
-    assert not tissue_by_otsu(glass).any()
-    assert not tissue_by_otsu(np.full((20, 20, 3), 255, np.uint8)).any()
+    assert not OtsuTissue().find(glass).any()
+    assert not OtsuTissue().find(np.full((20, 20, 3), 255, np.uint8)).any()
 
 
 def test_saturation_is_that_of_hsv() -> None:

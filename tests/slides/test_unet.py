@@ -12,7 +12,7 @@ from PIL import Image
 
 from fedcox.errors import InputError, WeightsError
 from fedcox.slides.slide import Pixels
-from fedcox.slides.tissue import Mask, tissue_by_otsu
+from fedcox.slides.tissue import Mask, OtsuTissue
 from fedcox.slides.unet import (
     UNet,
     read_pairs,
@@ -55,7 +55,7 @@ def test_it_learns_drawn_tissue_and_leaves_ink_out(tmp_path: Path) -> None:
     network = train_unet(pictures, masks, steps=80, crop=48, depth=2, width=6, seed=1)
     unseen, truth = blobs(100)
     assert intersection_over_union(tissue_by_unet(unseen, network, window=96), truth) > 0.9
-    assert intersection_over_union(tissue_by_otsu(unseen), truth) < 0.9
+    assert intersection_over_union(OtsuTissue().find(unseen), truth) < 0.9
     write_unet(tmp_path / "unet.safetensors", network, 8.0)
     kept = read_unet(tmp_path / "unet.safetensors")
     assert kept.mpp == 8.0

@@ -15,8 +15,9 @@ from fedcox.federation.batch import CellBatch
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.solvers.batch_training import (
     BatchTraining,
-    CellSampler,
-    PatientSampler,
+    Sampler,
+    cell_sampler,
+    patient_sampler,
 )
 from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.newton import Newton
@@ -68,11 +69,16 @@ def problem_of(agreement: Agreement, ridge: float = 0.0) -> Problem:
     )
 
 
-def cells_of(agreement: Agreement, size: int, seed: int) -> CellSampler:
+def cells_of(agreement: Agreement, size: int, seed: int) -> Sampler:
     setting, counts = agreement.setting, agreement.counts
     rows = counts.cells(grouped=setting.link.grouped)
     total = float(rows[setting.active].sum())
-    return CellSampler.of_size(size, setting, counts.patients, total, seed)
+    return cell_sampler(size, setting, counts.patients, total, seed)
+
+
+def candidates_of(sampler: Sampler, intervals: int) -> int:
+    """Pairs of patient and interval that a batch is drawn from."""
+    return round(sampler.size * PATIENTS * intervals / sampler.total)
 
 
 def trained(
@@ -88,7 +94,7 @@ def trained(
     sampler = (
         cells_of(agreement, 30, seed=5)
         if by_cells
-        else PatientSampler(problem.loss, 12, PATIENTS, seed=5)
+        else patient_sampler(problem.loss, 12, PATIENTS, seed=5)
     )
     steps: list[Step] = []
     training = BatchTraining(learning_rate=0.02, steps=40)
@@ -159,8 +165,9 @@ def test_training_is_the_papers_loop_over_rows_of_the_stack() -> None:
     }
     intervals = agreement.setting.intervals
     point = m = v = np.zeros(intervals + 3)
+    many = candidates_of(sampler, intervals)
     for t in range(1, 41):
-        pairs = CellBatch(5, t, sampler.candidates, PATIENTS, intervals).pairs()
+        pairs = CellBatch(5, t, many, PATIENTS, intervals).pairs()
         candidates = zip(*(part.tolist() for part in pairs), strict=True)
         drawn = [row_of[pair] for pair in candidates if pair in row_of]
         theta = point[rows.interval[drawn]] + x[rows.patient[drawn]] @ point[intervals:]
@@ -193,7 +200,7 @@ def test_batches_of_cells_have_the_size_and_the_gradient_of_all_cells_on_average
     batches = 4000
     found = np.array(
         [
-            np.concatenate(sampler.ask(federation, alpha, beta, step)[1:3])
+            np.concatenate(sampler.ask(federation, Point(alpha, beta), step)[1:3])
             for step in range(batches)
         ]
     )
@@ -202,10 +209,11 @@ def test_batches_of_cells_have_the_size_and_the_gradient_of_all_cells_on_average
     expected = np.concatenate([whole.alpha, whole.beta]) / sampler.total
     error = found.std(axis=0) / np.sqrt(batches)
     assert np.abs((found.mean(axis=0) - expected) / error).max() < 4.5
+    many = candidates_of(sampler, setting.intervals)
     drawn = [
         sum(
             setting.cells(center.cohort)
-            .among(*CellBatch(2, step, sampler.candidates, PATIENTS, setting.intervals).pairs())
+            .among(*CellBatch(2, step, many, PATIENTS, setting.intervals).pairs())
             .patient.size
             for center in federation.centers
         )

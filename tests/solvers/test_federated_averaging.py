@@ -56,7 +56,7 @@ def gradient_descent(link: str, rate: float, steps: int, *, scaled: bool) -> Flo
     alpha, beta = problem.alpha, problem.beta
     of_alpha, of_beta = np.ones_like(alpha), np.ones_like(beta)
     if scaled:
-        curvature = full_curvature(problem.at(federation, alpha, beta, Detail.HESSIAN))
+        curvature = full_curvature(problem.at(federation, problem.start, Detail.HESSIAN))
         of_alpha, of_beta = curvature.alpha / PATIENTS, np.diag(curvature.beta) / PATIENTS
     for number in range(1, steps + 1):
         here = federation.ask(DerivativesAt(agreement.setting, alpha, beta, Detail.GRADIENT))
@@ -179,7 +179,7 @@ def test_a_watcher_sees_the_penalised_loss_of_every_round() -> None:
     seen: list[Step] = []
     found = FederatedAveraging(rounds=6).minimise(federation, problem, seen.append)
     assert tuple(seen) == found.steps
-    first = problem.at(federation, problem.alpha, problem.beta, Detail.GRADIENT)
+    first = problem.at(federation, problem.start, Detail.GRADIENT)
     assert seen[0].loss == pytest.approx(first.loss, rel=1e-12)
     assert seen[-1].loss < seen[0].loss
 

@@ -173,7 +173,7 @@ def test_the_best_baseline_for_given_coefficients_is_known_from_a_gradient() -> 
     assert profile is not None
     # At the coefficients of the optimum, from the baseline without effects.
     point = Point(problem.alpha, found.solution.beta)
-    reply = problem.at(federation, point.alpha, point.beta, Detail.GRADIENT)
+    reply = problem.at(federation, point, Detail.GRADIENT)
     assert profile.look(point, reply)
     np.testing.assert_allclose(profile.last.alpha, found.solution.alpha, atol=1e-9)
     assert profile.loss == pytest.approx(found.solution.loss, rel=1e-12)
@@ -189,7 +189,7 @@ def test_a_rise_of_the_loss_is_not_taken_in() -> None:
 
     def look(beta: float) -> bool:
         point = Point(problem.alpha, np.full(3, beta))
-        reply = problem.at(federation, point.alpha, point.beta, Detail.GRADIENT)
+        reply = problem.at(federation, point, Detail.GRADIENT)
         return profile.look(point, reply)
 
     assert look(0.0)

@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedcox.errors import WeightsError, needs_extra
+from fedcox.errors import WeightsError, from_extra
 from fedcox.survival.bounds import between
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ _MOST_LAYERS = 100
 
 def check_torch() -> None:
     """Raise, with what to install, where torch is missing; it comes with an extra."""
-    try:
+    with from_extra("torch", "deep"):
         import torch  # noqa: F401
-    except ImportError as error:
-        raise needs_extra("torch", "deep") from error
 
 
 class AbstractArchitecture(ABC):

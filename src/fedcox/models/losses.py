@@ -19,11 +19,10 @@ batch still at risk, so it depends on who is in the batch; tied events as Breslo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from fedcox.models.network_patients import PlacedSamples
@@ -146,44 +145,6 @@ def cell_loss_and_slopes(
     )
 
 
-def discrete_time_loss(
-    phi: Tensor,
-    alpha: Tensor,
-    placed: PlacedSamples,
-    *,
-    link: NetworkLink = "logit",
-    event_weight: float = 1.0,
-) -> Tensor:
-    """The loss as a tensor to call `backward()` on, for training loops of one's own."""
-    loss: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]
-        phi, alpha, placed, link, event_weight
-    )
-    return loss
-
-
-class _Loss(torch.autograd.Function):
-    """The loss with its own slopes: autograd would keep every pair of sample and interval."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        phi: Tensor,
-        alpha: Tensor,
-        placed: PlacedSamples,
-        link: NetworkLink,
-        event_weight: float,
-    ) -> Tensor:
-        terms = loss_and_slopes(phi, alpha, placed, link=link, event_weight=event_weight)
-        ctx.save_for_backward(terms.phi, terms.alpha)
-        return terms.loss
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        phi, alpha = ctx.saved_tensors
-        return grads[0] * phi, grads[0] * alpha, None, None, None
-
-
 def _proportional(
     phi: Tensor, alpha: Tensor, placed: PlacedSamples, link: NetworkLink, event_weight: float
 ) -> LossAndSlopes:
@@ -245,15 +206,11 @@ def _event(z: Tensor, link: NetworkLink) -> tuple[Tensor, Tensor]:
         return -logsigmoid(z), -torch.sigmoid(-z)
     if link == "log":
         return -z, -torch.ones_like(z)
-    v = _rate(z)
+    v = z.clamp(max=LARGEST_EXPONENT).exp()
     some = v.clamp(SMALL, LARGE)
     cost = torch.where(v < SMALL, v / 2 - v * v / 24 - z, -torch.log(-(-some).expm1()))
     cost = torch.where(v > 1, -torch.log1p(-(-v).exp()), cost)
     return cost, -_event_ratio(v)
-
-
-def _rate(z: Tensor) -> Tensor:
-    return z.clamp(max=LARGEST_EXPONENT).exp()
 
 
 def _event_ratio(v: Tensor) -> Tensor:

@@ -11,11 +11,10 @@ coarser.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,11 +23,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
 
-from fedcox.errors import InputError, WeightsError
+from fedcox.errors import WeightsError
 from fedcox.models.architecture import AbstractArchitecture
-from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.cohort import FloatArray
 
-_ROUNDING = 1e-3  # far above that of any precision here
 #: Where no seed matters, since the weights are replaced.
 _ANY_SEED = 0
 #: Modules draw from torch's one generator, so two threads must not make them at once.
@@ -70,58 +68,6 @@ def _fault(part: nn.Module) -> str | None:
     if getattr(part, "track_running_stats", False):
         return "keeps statistics of earlier patients; set track_running_stats to False."
     return None
-
-
-class Scores(Protocol):
-    """What computes the scores of samples, given by their numbers."""
-
-    def scores(self, samples: IntArray) -> Tensor: ...
-
-    def blocks(self, samples: IntArray) -> Iterator[tuple[slice, Pulling]]: ...
-
-
-class Pulling(Protocol):
-    """Some scores whose slopes in the weights can be asked for."""
-
-    def pull(self, slopes: Tensor) -> Tensor: ...
-
-
-def check_scores(name: str, phi: Scores, samples: int) -> None:
-    """Refuse a module that does not run, or that mixes or draws in its own code.
-
-    Samples must score as when they are alone.
-    """
-    try:
-        alone, again = phi.scores(np.array([0])), phi.scores(np.array([0]))
-        beside = phi.scores(np.array([0, min(1, samples - 1)]))[:1]
-        with torch.enable_grad():
-            for _, block in phi.blocks(np.array([0])):
-                block.pull(torch.ones_like(alone))
-    except InputError:
-        raise
-    except Exception as error:  # whatever a researcher's own code may raise
-        raise WeightsError(
-            f"The network {name!r} does not run on these patients, or cannot be trained.",
-            [
-                f"{type(error).__name__}: {error}",
-                "It must take what these patients have, and give a tensor that its weights "
-                "lead to, not detached from them.",
-            ],
-        ) from error
-    if _differ(alone, again):
-        raise WeightsError(
-            f"The network {name!r} gives the same patient another score each time.",
-            ["It must not draw at random; start weights are drawn when it is made."],
-        )
-    if _differ(alone, beside):
-        raise WeightsError(
-            f"The network {name!r} gives a patient another score when others are there.",
-            ["It must treat each row by itself: no statistics over the batch."],
-        )
-
-
-def _differ(left: Tensor, right: Tensor) -> bool:
-    return bool(((left - right).abs() > _ROUNDING * (1 + left.abs())).any())
 
 
 def build(architecture: AbstractArchitecture, seed: int = _ANY_SEED) -> nn.Module:

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import local
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from fedcox.errors import WeightsError
+from fedcox.errors import InputError, WeightsError
 from fedcox.models.architecture import AbstractArchitecture, TileScorer, TileScorerWithTable
-from fedcox.models.modules import assign, build, check_scores, check_theta, trainable
+from fedcox.models.modules import assign, build, check_theta, trainable
 from fedcox.models.network_patients import NetworkPatients
 from fedcox.models.predictors.network import Precision
 from fedcox.models.tile_scorer import (
@@ -38,6 +39,7 @@ from fedcox.survival.cohort import FloatArray, IntArray
 _SLIDES = 64  # whose means are held together
 _SLIDES_ON_GPU = 512
 _ROWS = 2**16  # of a table that go through a network together
+_ROUNDING = 1e-3  # far above that of any precision here
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +170,8 @@ class BagPhi(AbstractPhi):
         bag = self.patients.bags.bag(sample).to(parameter.device, parameter.dtype)
         table = self.patients.table
         own = () if table is None else (table[self.patients.patient[sample]],)
-        with _autocast(parameter.device, self.coarse):
+        half = torch.autocast(parameter.device.type, torch.bfloat16)
+        with half if self.coarse else nullcontext():
             score = self.module.module(*own, bag)
         return _one_each(score, 1)[0]
 
@@ -182,25 +185,27 @@ class TablePhi(AbstractPhi):
 
     def blocks(self, samples: IntArray) -> Iterator[tuple[slice, ScoredBlock]]:
         for first in range(0, samples.size, _ROWS):
-            rows = self._rows(samples[first : first + _ROWS])
+            chosen = torch.from_numpy(samples[first : first + _ROWS])
+            rows = self.patients.rows[chosen]
             phi = _one_each(self.module.module(rows), rows.shape[0])
-            yield slice(first, first + rows.shape[0]), RowBlock(self.module, phi, rows)
+            yield slice(first, first + rows.shape[0]), GraphBlock(self.module, phi, rows)
 
     @torch.no_grad()
     def scores(self, samples: IntArray) -> Tensor:
         parts = [block.phi for _, block in self.blocks(samples)]
         return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
 
-    def _rows(self, samples: IntArray) -> Tensor:
-        return self.patients.rows[torch.from_numpy(samples)]
-
 
 @dataclass(frozen=True, eq=False)
 class GraphBlock:
-    """Scores with the graph that made them; it serves once."""
+    """Scores with the graph that made them; it serves once.
+
+    `rows` are those of a table that they are of; without any it is one score.
+    """
 
     module: LoadedModule
     graph: Tensor
+    rows: Tensor | None = None
 
     @property
     def phi(self) -> Tensor:
@@ -217,44 +222,26 @@ class GraphBlock:
         return torch.cat([part.double().reshape(-1) for part in parts])
 
     def jacobian(self) -> Tensor:
-        return self.pull(torch.ones_like(self.graph))[None]
-
-
-@dataclass(frozen=True, eq=False)
-class RowBlock:
-    """Scores of rows of a table, with the graph that made them."""
-
-    module: LoadedModule
-    graph: Tensor
-    rows: Tensor
-
-    @property
-    def phi(self) -> Tensor:
-        return self.graph.detach().double()
-
-    def pull(self, slopes: Tensor) -> Tensor:
-        return GraphBlock(self.module, self.graph).pull(slopes)
-
-    def jacobian(self) -> Tensor:
+        if self.rows is None:
+            return self.pull(torch.ones_like(self.graph))[None]
         try:
-            slopes = self._with_own_weights()
+            slopes = self._with_own_weights(self.rows)
         except RuntimeError:  # a module may do what vmap cannot follow
             each = [_one_each(self.module.module(row[None]), 1) for row in self.rows]
             return torch.cat([GraphBlock(self.module, phi).jacobian() for phi in each])
         return torch.cat([slope.double().flatten(1) for slope in slopes], 1)
 
-    def _with_own_weights(self) -> tuple[Tensor, ...]:
+    def _with_own_weights(self, rows: Tensor) -> tuple[Tensor, ...]:
         """Give each row a copy of the weights: what the sum of all scores says of its copy."""
-        rows = self.rows.shape[0]
         copies = {
-            name: weight.detach().expand(rows, *weight.shape).clone().requires_grad_()
+            name: weight.detach().expand(rows.shape[0], *weight.shape).clone().requires_grad_()
             for name, weight in zip(self.module.names, self.module.parameters, strict=True)
         }
 
         def score(weights: dict[str, Tensor], row: Tensor) -> Tensor:
             return _one_each(functional_call(self.module.module, weights, (row[None],)), 1)[0]
 
-        scores = vmap(score)(copies, self.rows)
+        scores = vmap(score)(copies, rows)
         return torch.autograd.grad(
             scores.sum(), list(copies.values()), allow_unused=True, materialize_grads=True
         )
@@ -272,10 +259,6 @@ def _one_each(score: Tensor, samples: int) -> Tensor:
             ["It must give one number, the risk, for each."],
         )
     return score.reshape(samples)
-
-
-def _autocast(device: torch.device, coarse: bool) -> AbstractContextManager[object]:
-    return torch.autocast(device.type, torch.bfloat16) if coarse else nullcontext()
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,6 +290,44 @@ class NetworkPhi:
         if self.architecture.inputs != "table":
             phi = BagPhi(module, patients, coarse)
         if loaded is None and patients.patients:
-            check_scores(self.architecture.name, phi, patients.patients)
+            _check_scores(self.architecture.name, phi, patients.patients)
             self._own.loaded = module
         return phi
+
+
+def _check_scores(name: str, phi: AbstractPhi, samples: int) -> None:
+    """Refuse a module that does not run, or that mixes or draws in its own code.
+
+    Samples must score as when they are alone.
+    """
+    try:
+        alone, again = phi.scores(np.array([0])), phi.scores(np.array([0]))
+        beside = phi.scores(np.array([0, min(1, samples - 1)]))[:1]
+        with torch.enable_grad():
+            for _, block in phi.blocks(np.array([0])):
+                block.pull(torch.ones_like(alone))
+    except InputError:
+        raise
+    except Exception as error:  # whatever a researcher's own code may raise
+        raise WeightsError(
+            f"The network {name!r} does not run on these patients, or cannot be trained.",
+            [
+                f"{type(error).__name__}: {error}",
+                "It must take what these patients have, and give a tensor that its weights "
+                "lead to, not detached from them.",
+            ],
+        ) from error
+    if _differ(alone, again):
+        raise WeightsError(
+            f"The network {name!r} gives the same patient another score each time.",
+            ["It must not draw at random; start weights are drawn when it is made."],
+        )
+    if _differ(alone, beside):
+        raise WeightsError(
+            f"The network {name!r} gives a patient another score when others are there.",
+            ["It must treat each row by itself: no statistics over the batch."],
+        )
+
+
+def _differ(left: Tensor, right: Tensor) -> bool:
+    return bool(((left - right).abs() > _ROUNDING * (1 + left.abs())).any())

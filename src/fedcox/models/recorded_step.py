@@ -15,9 +15,13 @@ from torch import Tensor
 
 from fedcox.models.architecture import AbstractArchitecture, TileScorer
 from fedcox.models.losses import weighed_cells
-from fedcox.models.network_patients import NetworkPatients, PlacedSamples
+from fedcox.models.network_patients import (
+    NetworkPatients,
+    PackedSlides,
+    PackedTiles,
+    PlacedSamples,
+)
 from fedcox.models.predictors.network import NetworkLink
-from fedcox.models.slide_tensors import PackedSlides, PackedTiles
 from fedcox.models.tile_scorer import TileScorerWeights
 from fedcox.survival.cohort import FloatArray, IntArray
 from fedcox.survival.derivatives import Derivatives
@@ -141,7 +145,9 @@ def recorded_steps(
     from fedcox.models.gpu_kernels import fits
 
     tiles = slides.tiles
-    if tiles.features.dtype != torch.float16 or not fits(*_shape(architecture)):
+    if tiles.features.dtype != torch.float16 or not fits(
+        architecture.hidden, architecture.features
+    ):
         return None
     return RecordedSteps(
         architecture,
@@ -151,10 +157,6 @@ def recorded_steps(
         link=link,
         event_weight=event_weight,
     )
-
-
-def _shape(architecture: TileScorer) -> tuple[int, int]:
-    return architecture.hidden, architecture.features
 
 
 def _filled(slides: int) -> int:

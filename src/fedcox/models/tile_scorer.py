@@ -147,9 +147,11 @@ class HiddenLayer:
         total = torch.zeros(
             self.weight.shape[1], dtype=torch.float64, device=self.weight.device
         )
+        wide = torch.float32 if self.weight.dtype == torch.bfloat16 else self.weight.dtype
         for _, units in self.blocks(bag):
             passed = leaky_relu_(units.sub_(self.threshold), self.slope)
-            total += passed.sum(0, dtype=_wide(units.dtype))
+            # Numbers of half precision are summed in single.
+            total += passed.sum(0, dtype=wide)
         return total / bag.shape[0]
 
 
@@ -214,24 +216,6 @@ def slide_means(
     return means
 
 
-def phi_and_jacobian(
-    bag: Tensor, weight: Tensor, bias: Tensor, score: Tensor, slope: float = 0.1
-) -> tuple[Tensor, Tensor]:
-    """Give phi of one slide and ∂phi/∂θ, float64, from one reading of its tiles.
-
-    `bag` is (tiles, features), `weight` (hidden, features), `bias` and `score` (hidden,); the
-    products are in the precision of `weight`.
-    """
-    weights = TileScorerWeights(weight, bias, score, score.new_empty(0), slope)
-    layer = HiddenLayer.of(weights, weight.dtype)
-    means = slide_means(layer, iter([bag]), 1, _wide(weight.dtype))
-    exact = TileScorerWeights(
-        weight.double(), bias.double(), score.double(), score.new_empty(0).double(), slope
-    )
-    scored = ScoredMeans(exact, means, exact.table.new_empty((1, 0)))
-    return scored.phi[0], scored.jacobian()[0]
-
-
 def tile_scores(
     features: TileFeatures, architecture: TileScorer | TileScorerWithTable, theta: FloatArray
 ) -> FloatArray:
@@ -247,8 +231,3 @@ def tile_scores(
         for _, units in layer.blocks(bag)
     ]
     return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    """The precision in which numbers of a coarser one are summed."""
-    return torch.float32 if dtype == torch.bfloat16 else dtype

@@ -22,7 +22,6 @@ from fedcox.data.synthetic import simulate_paper_cohort, split_uniformly
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator
-from fedcox.federation.batch import PatientBatch
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import BYTES_PER_NUMBER, LedgerRow
 from fedcox.federation.query import Federation
@@ -30,7 +29,15 @@ from fedcox.paper.small_study import Progress
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.solver import AbstractSolver, Loss, Problem, Solution, Watcher
+from fedcox.solvers.solver import (
+    AbstractSolver,
+    Loss,
+    Patients,
+    Point,
+    Problem,
+    Solution,
+    Watcher,
+)
 from fedcox.study.cox import fit_cox
 from fedcox.study.fit import estimate
 from fedcox.study.plan import Plan
@@ -106,17 +113,12 @@ class _RecordedLoss:
     asked: list[Asked]
 
     def __call__(
-        self,
-        federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
-        detail: Detail,
-        batch: PatientBatch | None = None,
+        self, federation: Federation, at: Point, detail: Detail, batch: Patients = None
     ) -> Derivatives:
         mark = federation.ledger.mark()
-        reply = self.loss(federation, alpha, beta, detail, batch)
+        reply = self.loss(federation, at, detail, batch)
         rows = federation.ledger.since(mark)
-        self.asked.append(Asked(beta.copy(), rows[0].query, _of_one_center(rows)))
+        self.asked.append(Asked(at.beta.copy(), rows[0].query, _of_one_center(rows)))
         return reply
 
 

@@ -21,8 +21,7 @@ from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import DASH, count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.slides.feature_files import KnownSlide
-from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep
-from fedcox.slides.heatmap_files import PAGE, gallery_file, picture_file, write_top_tiles
+from fedcox.slides.heatmap import PAGE, HeatmapOptions, HeatmapStep, gallery_file, picture_file
 from fedcox.slides.heatmap_page import HeatmapRun, write_heatmap_page
 from fedcox.slides.manifest import ManifestRow
 from fedcox.slides.step import run_step
@@ -60,8 +59,7 @@ def draw_examples(study: SlideStudy, folder: Path, *, command: str) -> None:
         model=f"trained without fold {first.fold}, not kept",
         command=command,
     )
-    write_top_tiles(folder, drawn, options.tiles)
-    write_heatmap_page(run, folder / PAGE)
+    write_heatmap_page(run, options.tiles)
 
 
 def _digest(slide: HeldOutSlide) -> str:

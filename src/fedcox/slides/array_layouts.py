@@ -15,9 +15,8 @@ from fedcox.errors import CohortError
 from fedcox.slides.feature_files import (
     AbstractLayout,
     KnownSlide,
-    NumpyFeatures,
     OpenedBag,
-    TorchFeatures,
+    StoredFeatures,
     check_places,
     number,
     numpy_array,
@@ -59,7 +58,7 @@ class Slideflow(AbstractLayout):
         extractor = config.get("extractor")
         named = extractor.get("class") if isinstance(extractor, Mapping) else extractor
         return OpenedBag(
-            TorchFeatures(path, shape),
+            StoredFeatures(path, shape, torch_array),
             self.name,
             stat_digest(path, _index(path)),
             corners,
@@ -148,7 +147,7 @@ class Owkin(AbstractLayout):
         else:
             corners, tile = _pixels(file, places, known.size, known.deepzoom_tile_px)
         return OpenedBag(
-            NumpyFeatures(file, (tiles, columns - _PLACES), _PLACES),
+            StoredFeatures(file, (tiles, columns - _PLACES), numpy_array, _PLACES),
             self.name,
             stat_digest(file),
             corners,
@@ -210,7 +209,7 @@ class Flamby(AbstractLayout):
         coords = _places(table).get(path.name.removesuffix(".npy").lower())
         check_places(path, shape[0], coords)
         return OpenedBag(
-            NumpyFeatures(path, shape),
+            StoredFeatures(path, shape, numpy_array),
             self.name,
             stat_digest(path),
             coords,

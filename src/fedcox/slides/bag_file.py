@@ -13,17 +13,17 @@ from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.errors import SlideError, needs_extra
+from fedcox.errors import SlideError, from_extra
 from fedcox.files.writing import whole_file
 from fedcox.slides.feature_files import (
     LARGEST_FEATURE,
-    Hdf5Features,
     hdf5_array,
+    hdf5_features,
     opened_hdf5,
     table_shape,
     too_large,
@@ -33,7 +33,7 @@ from fedcox.survival.bags import TileFeatures
 
 SCHEMA = "fedcox-bag-1"
 Stage: TypeAlias = Literal["tiles", "raw", "reduced"]
-_STAGES = ("tiles", "raw", "reduced")
+_STAGES = get_args(Stage)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class BagFile:
         """(tiles, features)."""
         if not self.shape[1]:
             raise unusable(self.path, "It holds places of tiles, and no features. Embed first.")
-        return Hdf5Features(self.path, "features", self.shape).read()
+        return hdf5_features(self.path, self.shape, "features").read()
 
 
 def write_bag(
@@ -95,10 +95,8 @@ def write_bag(
     `coords` (tiles, 2) and `features` (tiles, features) have the same order. `all_coords` is
     no part of the digest: features do not depend on it.
     """
-    try:
+    with from_extra("h5py", "slides"):
         import h5py
-    except ImportError:
-        raise needs_extra("h5py", "slides") from None
     faults = [*_coords_faults(coords, features), *_feature_faults(facts.stage, features)]
     if all_coords is not None:
         faults += _coords_faults(all_coords, None)
@@ -228,15 +226,9 @@ def _digest(
 
 
 _KINDS: Mapping[str, type] = {
-    "mpp": float,
-    "tile_px": int,
-    "tile_um": float,
-    "tile_px_level0": float,
-    "seed": int,
-    "n_tissue_tiles": int,
-    "encoder": str,
-    "encoder_sha256": str,
-    "reducer_sha256": str,
+    name: (get_args(kind) or (kind,))[0]
+    for name, kind in get_type_hints(BagFacts).items()
+    if name not in ("stage", "settings")
 }
 
 
@@ -245,14 +237,8 @@ def _facts(path: Path, attributes: Mapping[str, Any]) -> BagFacts:
         known = {
             name: kind(attributes[name]) for name, kind in _KINDS.items() if name in attributes
         }
-        stage = str(attributes["stage"])
-        settings = json.loads(attributes["settings"])
-        facts = BagFacts(
-            slide_id=str(attributes["slide_id"]),
-            stage=stage,  # type: ignore[arg-type]  # looked at below
-            settings=settings,
-            **known,
-        )
+        stage: Any = str(attributes["stage"])
+        facts = BagFacts(stage=stage, settings=json.loads(attributes["settings"]), **known)
     except (KeyError, ValueError, TypeError, OverflowError):
         raise unusable(path, "Its attributes are not those of a bag.") from None
     if stage not in _STAGES:

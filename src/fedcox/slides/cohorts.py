@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from fedcox.errors import CohortError, SlideError
-from fedcox.slides.bag_reader import feature_path, open_bag
+from fedcox.slides.bag_reader import Own, feature_path, open_bag
 from fedcox.slides.feature_files import OpenedBag
-from fedcox.slides.hdf5_layouts import Own
 from fedcox.slides.manifest import ManifestRow, PatientTable, SlideManifest
 from fedcox.slides.step import reason_of
 from fedcox.survival.bags import Bags
 from fedcox.survival.cohort import Cohort
-
-_OWN = Own().name
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +128,7 @@ def opened_bags(slides: Sequence[ManifestRow], folder: str | Path) -> OpenedBags
     for slide in slides:
         try:
             bag = open_bag(feature_path(folder, slide.slide_id))
-            if bag.layout != _OWN or not bag.features.shape[1]:
+            if bag.layout != Own.name or not bag.features.shape[1]:
                 bag.features.read()
             bags[slide.slide_id] = bag
         except SlideError as error:
@@ -141,38 +138,27 @@ def opened_bags(slides: Sequence[ManifestRow], folder: str | Path) -> OpenedBags
             f"No slide has features in {folder} that can be used.",
             [f"Slide '{slide}': {reason}" for slide, reason in list(faults.items())[:8]],
         )
-    common = _common(bags.values())
+    common = _common(list(bags.values()))
     for slide_id, bag in list(bags.items()):
         reason = _odd(bag, common)
         if reason:
             del bags[slide_id]
             faults[slide_id] = reason
     order = [slide.slide_id for slide in slides]
-    return OpenedBags(
-        {slide_id: bags[slide_id] for slide_id in order if slide_id in bags},
-        {slide_id: faults[slide_id] for slide_id in order if slide_id in faults},
-        common.features,
-        common.encoder,
-        common.encoder_sha256,
-        common.reducer_sha256,
+    return replace(
+        common,
+        bags={slide_id: bags[slide_id] for slide_id in order if slide_id in bags},
+        faults={slide_id: faults[slide_id] for slide_id in order if slide_id in faults},
     )
 
 
-@dataclass(frozen=True)
-class _Common:
-    """What most bags have, of those that tell."""
-
-    features: int
-    encoder: str | None
-    encoder_sha256: str | None
-    reducer_sha256: str
-
-
-def _common(bags: Iterable[OpenedBag]) -> _Common:
-    given = list(bags)
-    features = _most(given, lambda bag: bag.features.shape[1], "features per tile")
-    same = [bag for bag in given if bag.features.shape[1] == features]
-    return _Common(
+def _common(bags: Sequence[OpenedBag]) -> OpenedBags:
+    """What most bags have, of those that tell; without the bags themselves."""
+    features = _most(bags, lambda bag: bag.features.shape[1], "features per tile")
+    same = [bag for bag in bags if bag.features.shape[1] == features]
+    return OpenedBags(
+        {},
+        {},
         int(features or 0),
         _text(_most(same, lambda bag: bag.encoder, "encoders")),
         _text(_most(same, lambda bag: bag.encoder_sha256, "encoders' weights")),
@@ -200,7 +186,7 @@ def _text(value: str | int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _odd(bag: OpenedBag, common: _Common) -> str:
+def _odd(bag: OpenedBag, common: OpenedBags) -> str:
     """Why a bag does not go with the others; nothing where it does."""
     width = bag.features.shape[1]
     if width != common.features:
@@ -225,17 +211,16 @@ def _cohort(
     opened: OpenedBags,
 ) -> Cohort:
     order = np.array([rows[patient] for patient in by_patient], dtype=np.int64)
-    bags = Bags(
-        tuple(
-            tuple(opened.bags[slide.slide_id].features for slide in slides)
-            for slides in by_patient.values()
-        ),
-        opened.features,
-    )
+    slides = ([opened.bags[row.slide_id] for row in own] for own in by_patient.values())
     return Cohort(
         np.empty((order.size, 0)),
         patients.time[order],
         patients.event[order],
         np.array([numbers[patient] for patient in by_patient], dtype=np.int64),
-        bags,
+        bags_of(slides, opened.features),
     )
+
+
+def bags_of(patients: Iterable[Iterable[OpenedBag]], features: int) -> Bags:
+    """The slides of patients, as a cohort has them."""
+    return Bags(tuple(tuple(bag.features for bag in own) for own in patients), features)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedcox.errors import InputError, SlideError, needs_extra
+from fedcox.errors import InputError, SlideError, from_extra
 from fedcox.slides.bag_file import SCHEMA as BAG_SCHEMA
-from fedcox.slides.bag_file import read_bag
+from fedcox.slides.bag_file import BagFile, read_bag
 from fedcox.slides.bag_reader import open_bag
 from fedcox.slides.mask_file import read_mask
 from fedcox.slides.slide import open_slide, tells_mpp
@@ -41,10 +42,8 @@ def contents(path: str | Path) -> Contents:
 
 
 def _is_slide(file: Path) -> bool:
-    try:
+    with from_extra("openslide-python", "slides"):
         import openslide
-    except ImportError as error:
-        raise needs_extra("openslide-python", "slides") from error
     return openslide.OpenSlide.detect_format(file) is not None or file.suffix.lower() in (
         ".svs",
         ".tif",
@@ -90,8 +89,10 @@ def _mask(file: Path) -> Contents:
 
 
 def _bag(file: Path) -> Contents:
-    if _is_tiles(file):
-        return _tiles(file)
+    with suppress(InputError):
+        ours = read_bag(file)
+        if ours.facts.stage == "tiles":
+            return _tiles(ours)
     bag = open_bag(file)
     tiles, features = bag.features.shape
     places = "known" if bag.coords is not None else f"not known: {bag.no_coords}"
@@ -112,16 +113,7 @@ def _number(value: float | None) -> str:
     return "not told" if value is None else f"{value:.4g}"
 
 
-def _is_tiles(file: Path) -> bool:
-    """Of ours, and not yet embedded."""
-    try:
-        return read_bag(file).facts.stage == "tiles"
-    except InputError:
-        return False
-
-
-def _tiles(file: Path) -> Contents:
-    bag = read_bag(file)
+def _tiles(bag: BagFile) -> Contents:
     facts = bag.facts
     rows = [
         ("schema", BAG_SCHEMA),

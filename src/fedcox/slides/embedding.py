@@ -17,8 +17,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.errors import InputError, SlideError, needs_extra
-from fedcox.slides.bag_file import BagFacts, kept_settings, read_bag, write_bag
+from fedcox.errors import InputError, SlideError, from_extra
+from fedcox.slides.bag_file import BagFacts, read_bag, write_bag
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Features
 from fedcox.slides.mask_file import mask_settings
 from fedcox.slides.reader_process import TileSource
@@ -59,9 +59,6 @@ class FeatureFiles(AbstractStepFiles):
             # Tiles of another file give no features: none may be kept.
             "tiles": None if is_replaced(slide, work) else tiles,
         }
-
-    def kept_settings(self, target: Path) -> Settings | None:
-        return kept_settings(target)
 
 
 def embed_slides(
@@ -137,10 +134,8 @@ def _check(batch: int, readers: int) -> None:
         faults.append(f"{readers} readers; 0 or more are needed.")
     if faults:
         raise InputError("Slides cannot be embedded so.", faults)
-    try:
+    with from_extra("openslide-python", "slides"):
         import openslide  # noqa: F401  # readers use it in processes of their own
-    except ImportError as error:
-        raise needs_extra("openslide-python", "slides") from error
 
 
 def _by_tile_size(slides: Sequence[SlideRow], work: Path) -> Mapping[int, list[SlideRow]]:
@@ -191,7 +186,8 @@ class _Pipeline:
         with ThreadPoolExecutor(1, "fedcox-writer") as writer:
             for found in self._readers.batches(self._begun(slides)):
                 if isinstance(found, UnreadableSlide):
-                    self._fail(found.slide_id, SlideError(found.reason))
+                    unread = self._under_way.pop(found.slide_id).slide
+                    self._run.fail(unread, SlideError(found.reason))
                     continue
                 self._encoding.append((found, self._encoder.submit(found.tiles)))
                 if len(self._encoding) >= self._encoder.in_flight:
@@ -205,13 +201,14 @@ class _Pipeline:
             if not self._run.begin(slide):
                 continue
             try:
-                source, tiles = _same_file(slide, self._work), tiles_of(slide, self._work)
+                file, tiles = _same_file(slide, self._work), tiles_of(slide, self._work)
                 settings = self._files.settings(slide, self._work)
             except SlideError as error:
                 self._run.fail(slide, error)
                 continue
             self._under_way[slide.slide_id] = _UnderWay(slide, tiles, settings)
-            yield _slide_tiles(slide.slide_id, source, tiles)
+            source = TileSource(str(file), tiles.facts.mpp, tiles.tile_px, tiles.mpp)
+            yield SlideTiles(slide.slide_id, source, tiles.coords)
 
     def _take_features(self, writer: ThreadPoolExecutor) -> None:
         batch, pending = self._encoding.popleft()
@@ -251,9 +248,6 @@ class _Pipeline:
             else:
                 self._run.finish(one.slide, one.filled)
 
-    def _fail(self, slide_id: str, error: SlideError) -> None:
-        self._run.fail(self._under_way.pop(slide_id).slide, error)
-
 
 def _same_file(slide: SlideRow, work: Path) -> Path:
     """The slide's file; SlideError where its tissue was found on another one."""
@@ -263,8 +257,3 @@ def _same_file(slide: SlideRow, work: Path) -> Path:
             ["Say: fedcox slides segment, and fedcox slides tile"],
         )
     return slide_file(slide)
-
-
-def _slide_tiles(slide_id: str, path: Path, tiles: TiledSlide) -> SlideTiles:
-    source = TileSource(str(path), tiles.facts.mpp, tiles.tile_px, tiles.mpp)
-    return SlideTiles(slide_id, source, tiles.coords)

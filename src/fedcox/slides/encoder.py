@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.errors import InputError, WeightsError, needs_extra
+from fedcox.errors import InputError, WeightsError, from_extra
 
 if TYPE_CHECKING:
     import onnxruntime
-
-    from fedcox.slides.resnet import ResNetWeights
 
 
 Tiles: TypeAlias = NDArray[np.uint8]
@@ -107,8 +105,20 @@ def load_encoder(
         )
     if onnx is not None:
         return OnnxEncoder(onnx, device)
-    _check_device(device)
-    checked = _resnet_weights(weights, untrained)
+    with from_extra("torch", "slides"):
+        import torch
+
+        from fedcox.slides import resnet
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            "torch finds no CUDA device here.", ["Say --device cpu, or install its driver."]
+        )
+    if weights is not None:
+        checked = resnet.read_weights(weights)
+    elif untrained is None or untrained < 0:
+        raise InputError("The seed must be 0 or more.")
+    else:
+        checked = resnet.fitting_weights(resnet.untrained_weights(untrained))
     name = "resnet50" if untrained is None else f"resnet50 (untrained, seed {untrained})"
     if device == "cuda":
         from fedcox.slides.resnet_encoder import CudaResNetEncoder
@@ -117,27 +127,6 @@ def load_encoder(
     from fedcox.slides.resnet_encoder import CpuResNetEncoder
 
     return CpuResNetEncoder(checked, name, precision or processor_precision())
-
-
-def _check_device(device: Device) -> None:
-    try:
-        import torch
-    except ImportError as error:
-        raise needs_extra("torch", "slides") from error
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            "torch finds no CUDA device here.", ["Say --device cpu, or install its driver."]
-        )
-
-
-def _resnet_weights(weights: str | Path | None, untrained: int | None) -> ResNetWeights:
-    from fedcox.slides.resnet import fitting_weights, read_weights, untrained_weights
-
-    if weights is not None:
-        return read_weights(weights)
-    if untrained is None or untrained < 0:
-        raise InputError("The seed must be 0 or more.")
-    return fitting_weights(untrained_weights(untrained))
 
 
 def processor_precision() -> Precision:
@@ -210,10 +199,8 @@ class OnnxEncoder(AbstractEncoder):
 
 
 def _session(path: Path, device: Device) -> onnxruntime.InferenceSession:
-    try:
+    with from_extra("onnxruntime", "onnx"):
         import onnxruntime
-    except ImportError as error:
-        raise needs_extra("onnxruntime", "onnx") from error
     if not path.is_file():
         raise WeightsError(f"There is no file {path}.", ["Give an .onnx file."])
     provider = _PROVIDERS[device]

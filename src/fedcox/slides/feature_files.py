@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, is_zipfile
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.lib.format as npy
 from numpy.typing import NDArray
 
-from fedcox.errors import SlideError, needs_extra
+from fedcox.errors import SlideError, from_extra
 from fedcox.files.reading import too_large_fault
 from fedcox.survival.bags import SlideFeatures, TileFeatures
 from fedcox.survival.cohort import FloatArray
@@ -97,10 +98,8 @@ def unusable(path: Path, *faults: str) -> SlideError:
 @contextmanager
 def opened_hdf5(path: Path) -> Iterator[Any]:
     """An HDF5 file for reading; SlideError where it is none, or cut off."""
-    try:
+    with from_extra("h5py", "slides"):
         import h5py
-    except ImportError:
-        raise needs_extra("h5py", "slides") from None
     try:
         file = h5py.File(path, "r")
     except OSError as error:
@@ -175,40 +174,28 @@ def checked_features(array: NDArray[Any], path: Path) -> TileFeatures:
 
 
 @dataclass(frozen=True)
-class Hdf5Features:
-    """A dataset of an HDF5 file."""
-
-    path: Path
-    dataset: str
-    shape: tuple[int, int]
-
-    def read(self) -> TileFeatures:
-        with opened_hdf5(self.path) as file:
-            array = hdf5_array(self.path, file, self.dataset)[()]
-        return checked_features(np.asarray(array).reshape(self.shape), self.path)
-
-
-@dataclass(frozen=True)
-class NumpyFeatures:
-    """An array of numpy's, from column `first` on."""
+class StoredFeatures:
+    """Features in a file: what `array` reads there, from column `first` on."""
 
     path: Path
     shape: tuple[int, int]
+    array: Callable[[Path], NDArray[Any]]
     first: int = 0
 
     def read(self) -> TileFeatures:
-        return checked_features(numpy_array(self.path)[:, self.first :], self.path)
+        tiles, features = self.shape
+        whole = self.array(self.path).reshape(tiles, self.first + features)
+        return checked_features(whole[:, self.first :], self.path)
 
 
-@dataclass(frozen=True)
-class TorchFeatures:
-    """A tensor of torch's."""
+def hdf5_features(path: Path, shape: tuple[int, int], name: str) -> StoredFeatures:
+    """Those in the dataset of this name."""
+    return StoredFeatures(path, shape, partial(_hdf5_whole, name=name))
 
-    path: Path
-    shape: tuple[int, int]
 
-    def read(self) -> TileFeatures:
-        return checked_features(torch_array(self.path).reshape(self.shape), self.path)
+def _hdf5_whole(path: Path, name: str) -> NDArray[Any]:
+    with opened_hdf5(path) as file:
+        return np.asarray(hdf5_array(path, file, name)[()])
 
 
 def numpy_array(path: Path, name: str | None = None) -> NDArray[Any]:
@@ -242,10 +229,8 @@ def _check_archived(path: Path, entry: str) -> None:
 
 def torch_array(path: Path) -> NDArray[Any]:
     """The one tensor in a file of torch's; a file that holds anything else is not read."""
-    try:
+    with from_extra("torch", "slides"):
         import torch
-    except ImportError:
-        raise needs_extra("torch", "slides") from None
     try:
         check_declared(path, _unpacked(path))
         tensor = torch.load(path, map_location="cpu", weights_only=True)

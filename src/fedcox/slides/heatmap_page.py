@@ -12,13 +12,16 @@ from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.slides.feature_files import KnownSlide, OpenedBag
-from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep, SlideSummary, summary_in
-from fedcox.slides.heatmap_files import (
+from fedcox.slides.heatmap import (
     PAGE,
+    HeatmapOptions,
+    HeatmapStep,
+    SlideSummary,
     gallery_file,
     geojson_file,
     picture_file,
     scores_file,
+    summary_in,
     write_top_tiles,
 )
 from fedcox.slides.manifest import ManifestRow
@@ -61,9 +64,11 @@ class SlideLine:
     gallery: str | None
 
 
-def write_heatmap_page(run: HeatmapRun, path: Path) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, heatmap_html(run))
+def write_heatmap_page(run: HeatmapRun, count: int) -> Path:
+    """The page and the table of `count` extreme tiles of each slide; gives the page's place."""
+    write_top_tiles(run.folder, run.slides, count)
+    write_atomically(run.folder / PAGE, heatmap_html(run))
+    return run.folder / PAGE
 
 
 def heatmap_html(run: HeatmapRun) -> str:
@@ -213,6 +218,4 @@ def write_run_page(
         model=f"SHA-256 {step.model}",
         command=command,
     )
-    write_top_tiles(folder, drawn, step.options.tiles)
-    write_heatmap_page(run, folder / PAGE)
-    return folder / PAGE
+    return write_heatmap_page(run, step.options.tiles)

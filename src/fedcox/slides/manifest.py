@@ -230,9 +230,9 @@ class PatientTable:
         return cls(patients, time, event)
 
 
-def read_patient_names(path: str | Path, column: str = "patient_id") -> frozenset[str]:
+def read_patient_names(path: str | Path) -> frozenset[str]:
     """The patients that a CSV file lists, such as those of the training folds."""
-    names = [row[column] for row in read_rows(path, (column,))]
+    names = [row["patient_id"] for row in read_rows(path, ("patient_id",))]
     faults = _patient_faults(names)
     if faults:
         raise CohortError(f"Cannot use the patients in {path}.", faults)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from fedcox.errors import SlideError, needs_extra
+from fedcox.errors import SlideError, from_extra
 from fedcox.files.writing import whole_file
 from fedcox.slides.step import Settings
 from fedcox.slides.tissue import Region
@@ -58,10 +58,8 @@ class SlideTissue:
 
 def write_mask(path: Path, tissue: SlideTissue, settings: Settings) -> None:
     """The PNG; the same content gives the same bytes."""
-    try:
+    with from_extra("pillow", "slides"):
         from PIL import Image, PngImagePlugin
-    except ImportError as error:
-        raise needs_extra("pillow", "slides") from error
 
     text = PngImagePlugin.PngInfo()
     text.add_text("downsample", repr(tissue.region.downsample))
@@ -75,10 +73,8 @@ def write_mask(path: Path, tissue: SlideTissue, settings: Settings) -> None:
 
 def read_mask(path: Path) -> tuple[SlideTissue, Settings]:
     """What `write_mask` wrote, and its settings; SlideError where it is something else."""
-    try:
+    with from_extra("pillow", "slides"):
         from PIL import Image
-    except ImportError as error:
-        raise needs_extra("pillow", "slides") from error
 
     try:
         with Image.open(path) as image:
@@ -101,10 +97,8 @@ def read_mask(path: Path) -> tuple[SlideTissue, Settings]:
 
 def mask_settings(path: Path) -> Settings | None:
     """The settings alone, without the pixels; None where no mask of ours is there."""
-    try:
+    with from_extra("pillow", "slides"):
         from PIL import Image
-    except ImportError as error:
-        raise needs_extra("pillow", "slides") from error
 
     try:
         with Image.open(path) as image:

@@ -6,22 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedcox.errors import InputError, SlideError
 from fedcox.models.architecture import TileScorer
 from fedcox.models.predictors.network import score_precision
-from fedcox.slides.bag_file import BagFile
 from fedcox.slides.bag_reader import feature_path, open_bag
-from fedcox.slides.cohorts import OpenedBags
+from fedcox.slides.cohorts import bags_of
 from fedcox.slides.feature_files import KnownSlide, OpenedBag
 from fedcox.slides.manifest import ManifestRow, SlideManifest
 from fedcox.slides.step import reason_of
 from fedcox.slides.tile_scores import ScoredTiles, ScoreScale, check_mean, matching
 from fedcox.study.trained_network import PatientScore, TrainedNetwork
-from fedcox.survival.bags import Bags
 from fedcox.survival.cohort import Cohort, FloatArray
 
 if TYPE_CHECKING:
@@ -150,16 +148,15 @@ class SlideModel:
                     ["Lay tiles with the same --tile-um and --mpp, and a larger --max-tiles."],
                 )
         scores = self.tile_scores(bag)
-        return ScoredTiles(slide_id, corners, side, scores, entered, _tissue_tiles(bag))
+        return ScoredTiles(slide_id, corners, side, scores, entered, bag.tissue_tiles)
 
     def cohort(self, patients: Sequence[Sequence[OpenedBag]]) -> Cohort:
         """Patients with these slides, whose outcomes are not known: for predictions alone."""
-        slides = tuple(tuple(bag.features for bag in own) for own in patients)
         return Cohort(
-            np.empty((len(slides), 0)),
-            np.ones(len(slides)),
-            np.zeros(len(slides), dtype=np.bool_),
-            bags=Bags(slides, self.architecture.features),
+            np.empty((len(patients), 0)),
+            np.ones(len(patients)),
+            np.zeros(len(patients), dtype=np.bool_),
+            bags=bags_of(patients, self.architecture.features),
         )
 
 
@@ -171,21 +168,6 @@ def _places(bag: OpenedBag) -> tuple[FloatArray, float]:
     if bag.tile_px_level0 is None:
         raise SlideError("Nobody knows how large the tiles are on the slide.")
     return bag.coords, bag.tile_px_level0
-
-
-def _tissue_tiles(bag: OpenedBag) -> int | None:
-    """How many tiles the slide has, drawn or not; only our own files tell."""
-    features = bag.features
-    return features.facts.n_tissue_tiles if isinstance(features, BagFile) else None
-
-
-def feature_facts(opened: OpenedBags) -> Mapping[str, Any]:
-    """What a model's file tells of the features it was trained on."""
-    return {
-        "encoder": opened.encoder,
-        "encoder_sha256": opened.encoder_sha256,
-        "reducer_sha256": opened.reducer_sha256,
-    }
 
 
 def _short(name: object) -> str:
@@ -203,11 +185,16 @@ def predictions(
 ) -> pd.DataFrame:
     """One row per slide; a patient's risk and survival stand in each of the own rows.
 
-    The mean of every slide's tile scores is held against its score.
+    Patients without a slide that can be scored are left out. The mean of every slide's tile
+    scores is held against its score.
     """
     import pandas as pd
 
-    of_patient = _with_bags(manifest, bags)
+    usable = {
+        patient: [row for row in rows if row.slide_id in bags]
+        for patient, rows in manifest.patients.items()
+    }
+    of_patient = {patient: rows for patient, rows in usable.items() if rows}
     cohort = model.cohort(
         [[bags[row.slide_id] for row in rows] for rows in of_patient.values()]
     )
@@ -215,7 +202,13 @@ def predictions(
     scores = network.slide_scores(cohort)
     risk = network.risk(cohort, patient_score).tolist()
     times = list(dict.fromkeys(at))
-    _check_times(times, float(network.edges[-1]))
+    horizon = float(network.edges[-1])
+    beyond = [time for time in times if not 0 <= time <= horizon * (1 + 1e-9)]
+    if beyond:
+        raise InputError(
+            f"The model follows patients up to {horizon:g}.",
+            [f"--at {time:g} is outside." for time in beyond],
+        )
     survival = network.survival(cohort, patient_score, times).tolist()
     names = [f"survival_{time:g}" for time in times]
     lines = [
@@ -234,28 +227,8 @@ def predictions(
     return pd.DataFrame(lines)
 
 
-def _with_bags(
-    manifest: SlideManifest, bags: Mapping[str, OpenedBag]
-) -> dict[str, list[ManifestRow]]:
-    """The slides of every patient that can be scored; patients without one are left out."""
-    usable = {
-        patient: [row for row in rows if row.slide_id in bags]
-        for patient, rows in manifest.patients.items()
-    }
-    return {patient: rows for patient, rows in usable.items() if rows}
-
-
 def _checked_tiles(model: SlideModel, slide_id: str, bag: OpenedBag, score: float) -> int:
     """How many tiles the slide has; their scores must have the slide's as their mean."""
     tiles = model.tile_scores(bag)
     check_mean(slide_id, tiles, score, score_precision(model.network.network.precision))
     return tiles.size
-
-
-def _check_times(at: list[float], horizon: float) -> None:
-    beyond = [time for time in at if not 0 <= time <= horizon * (1 + 1e-9)]
-    if beyond:
-        raise InputError(
-            f"The model follows patients up to {horizon:g}.",
-            [f"--at {time:g} is outside." for time in beyond],
-        )

@@ -12,11 +12,10 @@ import signal
 import tempfile
 from collections import OrderedDict
 from contextlib import ExitStack
-from dataclasses import dataclass
 from math import prod
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,32 +28,23 @@ READY = (-1, "ready")
 _KEPT_OPEN = 2
 
 
-@dataclass(frozen=True)
-class TileMemory:
-    """`slots` batches of tiles: (slots, batch, tile_px, tile_px, 3) of 8-bit colours."""
-
-    slots: int
-    batch: int
-    tile_px: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.slots, self.batch, self.tile_px, self.tile_px, 3
+Shape: TypeAlias = tuple[int, ...]
+"""Of batches of tiles in 8-bit colours: (slots, batch, tile_px, tile_px, 3)."""
 
 
 class SharedTiles:
     """Memory that a process made, and that it hands to processes as it starts them."""
 
-    def __init__(self, layout: TileMemory) -> None:
-        self._layout = layout
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
         self._handle = _nameless_file()
         try:
-            os.ftruncate(self._handle, prod(layout.shape))
-            self.tiles = _mapped(self._handle, layout)
+            os.ftruncate(self._handle, prod(shape))
+            self.tiles = _mapped(self._handle, shape)
         except OSError as error:
             os.close(self._handle)
             raise InputError(
-                f"There is no memory for tiles on their way, {prod(layout.shape):,} bytes: "
+                f"There is no memory for tiles on their way, {prod(shape):,} bytes: "
                 f"{error.strerror or error}.",
                 ["Say a smaller --batch, or fewer --readers."],
             ) from error
@@ -63,15 +53,15 @@ class SharedTiles:
         """Give up the handle; the pages go when nobody has them mapped."""
         os.close(self._handle)
 
-    def __getstate__(self) -> tuple[TileMemory, Any]:
+    def __getstate__(self) -> tuple[Shape, Any]:
         """For the arguments of a process: a handle of its own."""
-        return self._layout, reduction.DupFd(self._handle)
+        return self._shape, reduction.DupFd(self._handle)
 
-    def __setstate__(self, state: tuple[TileMemory, Any]) -> None:
+    def __setstate__(self, state: tuple[Shape, Any]) -> None:
         """In the process that got it."""
-        self._layout, handle = state
+        self._shape, handle = state
         self._handle = handle.detach()
-        self.tiles = _mapped(self._handle, self._layout)
+        self.tiles = _mapped(self._handle, self._shape)
 
 
 def _nameless_file() -> int:
@@ -84,9 +74,9 @@ def _nameless_file() -> int:
     return handle
 
 
-def _mapped(handle: int, layout: TileMemory) -> NDArray[np.uint8]:
-    memory = mmap.mmap(handle, prod(layout.shape))
-    return np.frombuffer(memory, np.uint8).reshape(layout.shape)
+def _mapped(handle: int, shape: Shape) -> NDArray[np.uint8]:
+    memory = mmap.mmap(handle, prod(shape))
+    return np.frombuffer(memory, np.uint8).reshape(shape)
 
 
 class TileSource(NamedTuple):

@@ -17,7 +17,6 @@ from multiprocessing import connection as connections
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from types import TracebackType
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -27,8 +26,8 @@ from fedcox.errors import InputError
 from fedcox.slides.reader_process import (
     READY,
     Errand,
+    Shape,
     SharedTiles,
-    TileMemory,
     TileReader,
     TileSource,
     serve,
@@ -95,9 +94,9 @@ class TileReaders:
         self._batch = batch
         self._errand_tiles = min(_ERRAND_TILES, batch)
         filling = max(1, -(-readers * AHEAD * self._errand_tiles // batch))
-        layout = TileMemory(held + 1 + filling, batch, tile_px)
-        self._pool: AbstractPool = ProcessPool(layout, readers) if readers else OwnPool(layout)
-        self._free = deque(range(layout.slots))
+        shape = held + 1 + filling, batch, tile_px, tile_px, 3
+        self._pool: AbstractPool = ProcessPool(shape, readers) if readers else OwnPool(shape)
+        self._free = deque(range(shape[0]))
         self._filling: deque[_Filling] = deque()
         self._unsent: deque[Errand] = deque()
         self._batch_of: dict[int, _Filling] = {}
@@ -107,12 +106,7 @@ class TileReaders:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.close()
 
     @property
@@ -226,8 +220,8 @@ class AbstractPool(ABC):
 class OwnPool(AbstractPool):
     """Reads in this process, when asked for replies."""
 
-    def __init__(self, layout: TileMemory) -> None:
-        self.memory = np.zeros(layout.shape, np.uint8)
+    def __init__(self, shape: Shape) -> None:
+        self.memory = np.zeros(shape, np.uint8)
         self._reader = TileReader(self.memory)
         self._errands: deque[Errand] = deque()
 
@@ -261,8 +255,8 @@ class ProcessPool(AbstractPool):
     The errand that it died over has failed; its others are given to its successor.
     """
 
-    def __init__(self, layout: TileMemory, readers: int) -> None:
-        self._shared = SharedTiles(layout)
+    def __init__(self, shape: Shape, readers: int) -> None:
+        self._shared = SharedTiles(shape)
         self.memory = self._shared.tiles
         # A fork would copy this process's threads' locks, and a CUDA context that cannot be.
         self._context = get_context("spawn")
@@ -303,11 +297,9 @@ class ProcessPool(AbstractPool):
         self._shared.close()
 
     def _received(self, seconds: float | None) -> list[Reply]:
-        by_connection = {worker.connection: worker for worker in self._workers}
-        spoken = connections.wait(by_connection, seconds)
-        return [
-            reply for one in spoken for reply in self._receive(by_connection[_connection(one)])
-        ]
+        spoken = connections.wait([worker.connection for worker in self._workers], seconds)
+        ready = [worker for worker in self._workers if worker.connection in spoken]
+        return [reply for worker in ready for reply in self._receive(worker)]
 
     def _receive(self, worker: _Worker) -> Iterable[Reply]:
         try:
@@ -358,12 +350,6 @@ class ProcessPool(AbstractPool):
         # One that has just died is noticed, and its errands with it, at the next reply.
         with suppress(OSError):
             worker.connection.send(errand)
-
-
-def _connection(one: object) -> Connection:
-    if not isinstance(one, Connection):
-        raise TypeError(one)
-    return one
 
 
 def _how(exit_code: int | None) -> str:

@@ -6,8 +6,11 @@ The paper's autoencoder stands here beside the exact reduction, to compare with.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +30,6 @@ from fedcox.slides.reduction import (
     cohorts_without_outcomes,
     federated_reducer,
     read_reducer,
-    settings_digest,
     write_reducer,
 )
 from fedcox.survival.bags import SlideFeatures, TileFeatures
@@ -43,48 +45,91 @@ LEARNING_RATE = 1e-3
 BATCH = 256
 
 
+@dataclass(frozen=True, eq=False)
+class ChosenReducer:
+    """A reducer, where it lies, and whether it was there before."""
+
+    reducer: Reducer
+    path: Path
+    kept: bool
+
+
 @dataclass(frozen=True)
-class ReducerFit:
-    """How to fit; `seed` is for the autoencoder's tiles and first weights."""
+class ReducerChoice:
+    """The options of `fedcox slides reduce` that say which reducer.
+
+    `seed` is for the autoencoder's tiles and first weights. `patients` names those to fit on,
+    all without it; with `given` nothing is fitted.
+    """
 
     size: int = 256
     method: Method = "pca"
     whitened: bool = False
     seed: int = 0
+    patients: Path | None = None
+    given: Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.given is not None and (self.patients is not None or self.whitened):
+            raise InputError("--reducer is fitted already; leave out --patients and --whiten.")
 
-def reducer_for(
-    path: Path,
-    slides: Sequence[ManifestRow],
-    opened: OpenedBags,
-    fit: ReducerFit,
-    watch: Watch = lambda words, done, total: None,
-) -> tuple[Reducer, bool]:
-    """The reducer at `path`, fitted on these slides and no others; and whether it was kept.
+    def training(self, listed: SlideManifest) -> Sequence[ManifestRow]:
+        """The slides to fit on; every patient who is named must have one."""
+        if self.patients is None:
+            return listed.slides
+        names = read_patient_names(self.patients)
+        without = len(names - set(listed.patients))
+        if without:
+            raise CohortError(
+                f"Cannot fit on the patients in {self.patients}.",
+                [
+                    f"{without} of {len(names)} patients have no slide in the manifest. Leave "
+                    "them out, or write their patient_id as the manifest does."
+                ],
+            )
+        return listed.of_patients(names).slides
 
-    It is written whole. One of other slides, features or settings is fitted anew.
-    """
-    settings = _settings(slides, opened, fit)
-    kept = _kept(path, settings)
-    if kept is not None:
-        return kept, True
-    plan = Reduction(
-        opened.features,
-        fit.size,
-        fit.whitened,
-        opened.encoder or "",
-        opened.encoder_sha256 or "",
-    )
-    if fit.method == "pca":
-        watched = _counted(slides, opened, watch)
-        centers = InProcess.from_cohorts(cohorts_without_outcomes(slides, watched))
-        reducer = federated_reducer(plan, centers, settings)
-    else:
-        reducer = _autoencoder(plan, slides, opened, fit, watch)
-        facts = replace(reducer.facts, settings=settings)
-        reducer = Reducer(reducer.components, reducer.scales, facts)
-    write_reducer(path, reducer)
-    return reducer, False
+    def reducer(
+        self, target: Path, training: Sequence[ManifestRow], opened: OpenedBags, watch: Watch
+    ) -> ChosenReducer:
+        """The one that is given, or the one at `target`, fitted on these slides and no others.
+
+        It is written whole. One of other slides, features or settings is fitted anew.
+        """
+        if self.given is not None:
+            return ChosenReducer(given_reducer(self.given, opened), self.given, kept=True)
+        settings = self._settings(training, opened)
+        with suppress(WeightsError):
+            kept = read_reducer(target) if target.exists() else None
+            if kept is not None and kept.facts.settings == settings:
+                return ChosenReducer(kept, target, kept=True)
+        encoder, weights = opened.encoder or "", opened.encoder_sha256 or ""
+        plan = Reduction(opened.features, self.size, self.whitened, encoder, weights)
+        if self.method == "pca":
+            watched = _counted(training, opened, watch)
+            centers = InProcess.from_cohorts(cohorts_without_outcomes(training, watched))
+            reducer = federated_reducer(plan, centers, settings)
+        else:
+            used = [slide for slide in training if slide.slide_id in opened.bags]
+            reducer = _autoencoder(plan, used, opened, self.seed, settings, watch)
+        write_reducer(target, reducer)
+        return ChosenReducer(reducer, target, kept=False)
+
+    def _settings(self, slides: Sequence[ManifestRow], opened: OpenedBags) -> str:
+        """A digest of all that the fit depends on, but in which order and center slides are."""
+        used = sorted(
+            (slide.slide_id, slide.patient_id, opened.bags[slide.slide_id].digest)
+            for slide in slides
+            if slide.slide_id in opened.bags
+        )
+        settings = {
+            "size": self.size,
+            "method": self.method,
+            "whitened": self.whitened,
+            "seed": self.seed if self.method == "adam" else None,
+            "slides": used,
+        }
+        return sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def given_reducer(path: Path, opened: OpenedBags) -> Reducer:
@@ -107,55 +152,25 @@ def given_reducer(path: Path, opened: OpenedBags) -> Reducer:
     return reducer
 
 
-def _settings(slides: Sequence[ManifestRow], opened: OpenedBags, fit: ReducerFit) -> str:
-    """All that the fit depends on, but in which order and center slides are."""
-    used = sorted(
-        (slide.slide_id, slide.patient_id, opened.bags[slide.slide_id].digest)
-        for slide in slides
-        if slide.slide_id in opened.bags
-    )
-    return settings_digest(
-        {
-            "size": fit.size,
-            "method": fit.method,
-            "whitened": fit.whitened,
-            "seed": fit.seed if fit.method == "adam" else None,
-            "slides": used,
-        }
-    )
-
-
-def _kept(path: Path, settings: str) -> Reducer | None:
-    if not path.exists():
-        return None
-    try:
-        reducer = read_reducer(path)
-    except WeightsError:
-        return None
-    return reducer if reducer.facts.settings == settings else None
-
-
 def _autoencoder(
     plan: Reduction,
-    slides: Sequence[ManifestRow],
+    used: Sequence[ManifestRow],
     opened: OpenedBags,
-    fit: ReducerFit,
+    seed: int,
+    settings: str,
     watch: Watch,
 ) -> Reducer:
     """The paper's, on tiles of all centers in one place; in the order of slides' names."""
-    used = sorted(
-        (slide for slide in slides if slide.slide_id in opened.bags),
-        key=lambda slide: slide.slide_id,
-    )
-    bags = [opened.bags[slide.slide_id].features for slide in used]
+    names = sorted(slide.slide_id for slide in used)
+    bags = [opened.bags[name].features for name in names]
     patients = len({slide.patient_id for slide in used})
     check_numbers(plan, patients, sum(bag.shape[0] for bag in bags))
     watch("drawing tiles", 0, 0)
-    sample = sampled_tiles(bags, seed=fit.seed)
+    sample = sampled_tiles(bags, seed=seed)
     trained = train_autoencoder(
         sample,
-        fit.size,
-        seed=fit.seed,
+        plan.size,
+        seed=seed,
         watch=lambda epoch, error: watch(f"epoch {epoch}: error {error:.4f}", 0, 0),
     )
     facts = ReducerFacts(
@@ -163,9 +178,10 @@ def _autoencoder(
         len(sample),
         patients,
         trained.errors[-1],
-        fit.whitened,
+        plan.whitened,
         plan.encoder,
         plan.encoder_sha256,
+        settings,
     )
     return trained.reducer(sample, facts)
 
@@ -199,61 +215,6 @@ def _counted(slides: Sequence[ManifestRow], opened: OpenedBags, watch: Watch) ->
         for slide_id, bag in opened.bags.items()
     }
     return replace(opened, bags=bags)
-
-
-@dataclass(frozen=True, eq=False)
-class ChosenReducer:
-    """A reducer, where it lies, and whether it was there before."""
-
-    reducer: Reducer
-    path: Path
-    kept: bool
-
-
-@dataclass(frozen=True)
-class ReducerChoice:
-    """The options of `fedcox slides reduce` that say which reducer.
-
-    `patients` names those to fit on, all without it; with `given` nothing is fitted.
-    """
-
-    fit: ReducerFit
-    patients: Path | None = None
-    given: Path | None = None
-
-    def __post_init__(self) -> None:
-        if self.given is not None and (self.patients is not None or self.fit.whitened):
-            raise InputError("--reducer is fitted already; leave out --patients and --whiten.")
-
-    def training(self, listed: SlideManifest) -> Sequence[ManifestRow]:
-        """The slides to fit on."""
-        if self.patients is None:
-            return listed.slides
-        return _of_patients(listed, self.patients).slides
-
-    def reducer(
-        self, target: Path, training: Sequence[ManifestRow], opened: OpenedBags, watch: Watch
-    ) -> ChosenReducer:
-        """The one that is given, or the one at `target`, fitted anew where it is of others."""
-        if self.given is not None:
-            return ChosenReducer(given_reducer(self.given, opened), self.given, kept=True)
-        reducer, kept = reducer_for(target, training, opened, self.fit, watch)
-        return ChosenReducer(reducer, target, kept)
-
-
-def _of_patients(listed: SlideManifest, path: Path) -> SlideManifest:
-    """The slides of the patients that a file names; every one of them must have a slide."""
-    names = read_patient_names(path)
-    without = len(names - set(listed.patients))
-    if without:
-        raise CohortError(
-            f"Cannot fit on the patients in {path}.",
-            [
-                f"{without} of {len(names)} patients have no slide in the manifest. Leave them "
-                "out, or write their patient_id as the manifest does."
-            ],
-        )
-    return listed.of_patients(names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,18 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from fedcox.errors import InputError, RefusedError, SlideError, WeightsError, needs_extra
+from fedcox.errors import InputError, RefusedError, SlideError, WeightsError, from_extra
 from fedcox.federation.queries.tile_counts import TileCounts
 from fedcox.federation.queries.tile_moments import TileMoments
 from fedcox.federation.query import Federation
 from fedcox.files.writing import whole_file
-from fedcox.slides.bag_file import BagFacts, BagFile, kept_settings, write_bag
+from fedcox.slides.bag_file import BagFacts, BagFile, write_bag
 from fedcox.slides.bag_reader import feature_path, open_bag
-from fedcox.slides.cohorts import OpenedBags
+from fedcox.slides.cohorts import OpenedBags, bags_of
 from fedcox.slides.feature_files import KnownSlide, OpenedBag
 from fedcox.slides.manifest import ManifestRow
 from fedcox.slides.step import AbstractStep, Settings, SlideRow, reduced_path
-from fedcox.survival.bags import Bags, TileFeatures
+from fedcox.survival.bags import TileFeatures
 from fedcox.survival.cohort import Cohort, FloatArray
 
 SCHEMA = "fedcox-reducer-1"
@@ -154,10 +154,8 @@ def _check_rank(values: FloatArray, width: int) -> None:
 
 def write_reducer(path: str | Path, reducer: Reducer) -> None:
     """As safetensors, whole or not at all."""
-    try:
+    with from_extra("safetensors", "slides"):
         from safetensors.numpy import save
-    except ImportError:
-        raise needs_extra("safetensors", "slides") from None
     facts = {"schema": SCHEMA, **asdict(reducer.facts)}
     content = save(
         {"components": reducer.components, "scales": reducer.scales},
@@ -169,10 +167,8 @@ def write_reducer(path: str | Path, reducer: Reducer) -> None:
 
 def read_reducer(path: str | Path) -> Reducer:
     """A reducer that `write_reducer` wrote; WeightsError where it is none."""
-    try:
+    with from_extra("safetensors", "slides"):
         from safetensors import SafetensorError, safe_open
-    except ImportError:
-        raise needs_extra("safetensors", "slides") from None
     try:
         with safe_open(path, framework="numpy") as file:
             stored = json.loads((file.metadata() or {})["fedcox"])
@@ -182,24 +178,16 @@ def read_reducer(path: str | Path) -> Reducer:
         facts = ReducerFacts(**stored)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise _no_reducer(path, f"{type(error).__name__}: {error}.") from None
-    fitting = components.ndim == 2 and scales.shape == components.shape[1:]
-    if not fitting or not _sound(components, scales):
+    shaped = components.ndim == 2 and scales.shape == components.shape[1:]
+    if not shaped or not all(
+        part.dtype == np.float64 and np.isfinite(part).all() for part in (components, scales)
+    ):
         raise _no_reducer(path, "Its numbers are not those of a linear map.")
     return Reducer(components, scales, facts)
 
 
-def _sound(components: FloatArray, scales: FloatArray) -> bool:
-    double = components.dtype == np.float64 and scales.dtype == np.float64
-    return double and bool(np.isfinite(components).all() and np.isfinite(scales).all())
-
-
 def _no_reducer(path: str | Path, fault: str) -> WeightsError:
     return WeightsError(f"There is no reducer in {path}.", [fault])
-
-
-def settings_digest(settings: Mapping[str, object]) -> str:
-    """What a fit depended on, as one short text."""
-    return sha256(json.dumps(dict(settings), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -265,23 +253,17 @@ def cohorts_without_outcomes(
 
     Nobody's follow-up is known here: all times are zero, without an event.
     """
-    by_center: dict[str, dict[str, list[str]]] = {}
+    by_center: dict[str, dict[str, list[OpenedBag]]] = {}
     for slide in slides:
         patients = by_center.setdefault(slide.center, {})
         if slide.slide_id in opened.bags:
-            patients.setdefault(slide.patient_id, []).append(slide.slide_id)
+            patients.setdefault(slide.patient_id, []).append(opened.bags[slide.slide_id])
     return {
         center: Cohort(
             np.empty((len(patients), 0)),
             np.zeros(len(patients)),
             np.zeros(len(patients), dtype=np.bool_),
-            bags=Bags(
-                tuple(
-                    tuple(opened.bags[slide_id].features for slide_id in slide_ids)
-                    for slide_ids in patients.values()
-                ),
-                opened.features,
-            ),
+            bags=bags_of(patients.values(), opened.features),
         )
         for center, patients in by_center.items()
     }
@@ -319,9 +301,6 @@ class ReduceStep(AbstractStep):
             "deepzoom_tile_px": self.deepzoom_tile_px,
         }
 
-    def kept_settings(self, target: Path) -> Settings | None:
-        return kept_settings(target)
-
     def make(self, slide: SlideRow, work: Path, tick: Callable[[int], None]) -> int:
         if slide.slide_id not in self.bags:
             raise SlideError(self.faults[slide.slide_id])
@@ -338,21 +317,17 @@ class ReduceStep(AbstractStep):
 
     def _with_places(self, slide: SlideRow) -> OpenedBag:
         """With places in pixels also where the layout needs the slide itself for them."""
+        from fedcox.slides.slide import open_slide
+
         bag = self.bags[slide.slide_id]
         if bag.coords is not None or slide.path is None or not slide.path.exists():
             return bag
         try:
-            known = replace(_known(slide.path), deepzoom_tile_px=self.deepzoom_tile_px)
+            with open_slide(slide.path) as opened:
+                known = KnownSlide(opened.mpp, opened.size, self.deepzoom_tile_px)
         except InputError:
             return bag  # features count without places; a heatmap will say what it lacks
         return open_bag(feature_path(self.folder, slide.slide_id), known)
-
-
-def _known(path: Path) -> KnownSlide:
-    from fedcox.slides.slide import open_slide
-
-    with open_slide(path) as slide:
-        return KnownSlide(slide.mpp, slide.size)
 
 
 def _facts(slide_id: str, bag: OpenedBag) -> BagFacts:

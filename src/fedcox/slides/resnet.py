@@ -12,11 +12,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedcox.errors import WeightsError
 
@@ -26,7 +25,7 @@ EPSILON = 1e-5
 """Added to the variance in every batch norm."""
 
 #: Width and number of the bottlenecks of each stage.
-_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
+STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 _WIDER = 4
 #: What a block adds to what passes it by, without training: features stay near 1.
 _UNTRAINED_SHARE = 0.5
@@ -61,7 +60,7 @@ class BottleneckPlan:
 def bottlenecks() -> Iterator[BottleneckPlan]:
     """The sixteen blocks in order."""
     inputs = 64
-    for stage, (width, blocks) in enumerate(_STAGES, start=1):
+    for stage, (width, blocks) in enumerate(STAGES, start=1):
         for block in range(blocks):
             stride = 2 if stage > 1 and block == 0 else 1
             yield BottleneckPlan(f"layer{stage}.{block}", inputs, width, stride)
@@ -93,55 +92,6 @@ def _convolution(
         **{f"{norm}.{part}": (shape[0],) for part in parts},
         f"{norm}.num_batches_tracked": (),
     }
-
-
-class Bottleneck(nn.Module):
-    """Narrow, look around, widen, and add to what passes by."""
-
-    def __init__(self, plan: BottleneckPlan) -> None:
-        super().__init__()
-        inputs, width, outputs, stride = plan.inputs, plan.width, plan.outputs, plan.stride
-        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(outputs)
-        self.relu = nn.ReLU(inplace=True)
-        self.downsample: nn.Sequential | None = None
-        if plan.has_beside:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, inputs, height, width) to (n, 4·width, height/stride, width/stride)."""
-        passed = x if self.downsample is None else self.downsample(x)
-        x = self.relu(self.bn1(self.conv1(x)))
-        x = self.relu(self.bn2(self.conv2(x)))
-        return cast(Tensor, self.relu(self.bn3(self.conv3(x)) + passed))
-
-
-class ResNet50(nn.Module):
-    """The network without its classifier; its state dict has torchvision's 318 names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
-        self.relu = nn.ReLU(inplace=True)
-        self.maxpool = nn.MaxPool2d(3, 2, padding=1)
-        self.stages = len(_STAGES)
-        for stage in range(1, self.stages + 1):
-            plans = [plan for plan in bottlenecks() if plan.name.startswith(f"layer{stage}.")]
-            self.add_module(f"layer{stage}", nn.Sequential(*map(Bottleneck, plans)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, 3, height, width), normalised, to (n, 2048)."""
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
-        for stage in range(1, self.stages + 1):
-            x = self.get_submodule(f"layer{stage}")(x)
-        return x.mean(dim=(2, 3))
 
 
 def untrained_weights(seed: int) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedcox.errors import SlideError, needs_extra
+from fedcox.errors import SlideError, from_extra
 from fedcox.files.writing import whole_file, write_csv
 from fedcox.slides.simulated_tissue import SimulatedSlideCohort, draw_slide, simulate_cohort
 from fedcox.slides.slide import Pixels
@@ -189,10 +189,8 @@ def write_pyramid(
 
     `mpp` is micrometres per pixel; without a number (NaN) the file does not tell it.
     """
-    try:
+    with from_extra("pillow", "slides"):
         from PIL import Image
-    except ImportError as error:
-        raise needs_extra("pillow", "slides") from error
 
     picture = Image.fromarray(pixels)
     with path.open("wb") as file:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.errors import SlideError, needs_extra
+from fedcox.errors import SlideError, from_extra
 from fedcox.files.reading import too_large_fault
 
 if TYPE_CHECKING:
@@ -169,10 +169,8 @@ def open_slide(path: str | Path, assume_mpp: float | None = None) -> Iterator[Sl
 
     SlideError where the file is no slide, is cut off, or has no resolution.
     """
-    try:
+    with from_extra("openslide-python", "slides"):
         import openslide
-    except ImportError as error:
-        raise needs_extra("openslide-python", "slides") from error
 
     file = Path(path)
     if not file.exists():

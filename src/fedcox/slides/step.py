@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Literal, Protocol, TypeAlias
@@ -21,6 +22,7 @@ from typing import Literal, Protocol, TypeAlias
 from fedcox.errors import SlideError
 from fedcox.files.locks import claimed
 from fedcox.files.writing import write_csv
+from fedcox.slides.bag_file import kept_settings
 
 Settings: TypeAlias = Mapping[str, str | int | float | None]
 """What a slide's file depends on; written into it as JSON, and compared."""
@@ -56,9 +58,9 @@ class AbstractStepFiles(ABC):
         SlideError where the slide lacks what it takes to begin.
         """
 
-    @abstractmethod
     def kept_settings(self, target: Path) -> Settings | None:
-        """The settings inside a finished file; nothing where it does not open."""
+        """The settings inside a finished file, here a bag; nothing where it does not open."""
+        return kept_settings(target)
 
 
 class AbstractStep(AbstractStepFiles):
@@ -128,20 +130,17 @@ def run_step(
     run = StepRun(step, work, watch, len(slides))
     try:
         for slide in [slide for slide in slides if not run.is_kept(slide)]:
-            if run.begin(slide):
-                _make(step, slide, work, run)
+            if not run.begin(slide):
+                continue
+            try:
+                tiles = step.make(slide, work, partial(run.tick, slide))
+            except SlideError as error:
+                run.fail(slide, error)
+            else:
+                run.finish(slide, tiles)
     finally:
         run.close()
     return run.outcome()
-
-
-def _make(step: AbstractStep, slide: SlideRow, work: Path, run: StepRun) -> None:
-    try:
-        tiles = step.make(slide, work, lambda more: run.tick(slide, more))
-    except SlideError as error:
-        run.fail(slide, error)
-    else:
-        run.finish(slide, tiles)
 
 
 class StepRun:
@@ -303,16 +302,14 @@ def write_failures(
         sleep(0.05)
 
 
-def failures_beside(out: Path) -> Path:
-    """Where a command that writes `out` alone names what it left out."""
-    return out.with_name(f"{out.name.removesuffix('.csv')}-failures.csv")
-
-
 def write_failures_beside(
     out: Path, step: str, slides: Mapping[str, str], patients: Mapping[str, str]
 ) -> Path | None:
-    """Slides and patients with the reasons; with none, the file of an earlier run goes."""
-    path = failures_beside(out)
+    """What a command that writes `out` alone left out, with the reasons.
+
+    With none, the file of an earlier run goes.
+    """
+    path = out.with_name(f"{out.name.removesuffix('.csv')}-failures.csv")
     rows = [(name, step, reason) for name, reason in slides.items()]
     rows += [("", step, f"Patient '{name}': {reason}") for name, reason in patients.items()]
     if not rows:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedcox.errors import InputError, SlideError
 from fedcox.files.writing import whole_file
-from fedcox.slides.bag_file import BagFacts, kept_settings, write_bag
+from fedcox.slides.bag_file import BagFacts, write_bag
 from fedcox.slides.mask_file import SCHEMA, SlideTissue, read_mask, write_mask, write_outlines
 from fedcox.slides.slide import Pixels, open_slide, tells_mpp
 from fedcox.slides.step import (
@@ -95,7 +95,10 @@ class Segmentation(AbstractStep):
         outlines.unlink(missing_ok=True)
         picture, tissue = self._tissue(slide_file(slide))
         if self.overviews:
-            _write_picture(_overview_path(target), picture)
+            from PIL import Image
+
+            with whole_file(_overview_path(target)) as part:
+                Image.fromarray(picture).save(part, "PNG")
         write_outlines(outlines, tissue)
         # The mask comes last: where it is, the slide is done.
         write_mask(target, tissue, self.settings(slide, work))
@@ -127,13 +130,6 @@ class Segmentation(AbstractStep):
 
 def _overview_path(mask: Path) -> Path:
     return mask.parent.parent / "overviews" / mask.name
-
-
-def _write_picture(path: Path, picture: Pixels) -> None:
-    from PIL import Image
-
-    with whole_file(path) as part:
-        Image.fromarray(picture).save(part, "PNG")
 
 
 def tile_grid(
@@ -202,9 +198,6 @@ class Tiling(AbstractStep):
 
     def settings(self, slide: SlideRow, work: Path) -> Settings:
         return self._settings(read_mask(mask_path(slide.slide_id, work))[0])
-
-    def kept_settings(self, target: Path) -> Settings | None:
-        return kept_settings(target)
 
     def make(self, slide: SlideRow, work: Path, tick: Callable[[int], None]) -> int:
         tissue = read_mask(mask_path(slide.slide_id, work))[0]

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from fedcox.errors import InputError, needs_extra
+from fedcox.errors import InputError, from_extra
 from fedcox.slides.slide import Pixels
+from fedcox.survival.cohort import FloatArray
 
 Mask: TypeAlias = NDArray[np.bool_]
 """(height, width), true where there is tissue."""
@@ -34,10 +35,8 @@ _MEDIAN = 5
 class AbstractTissueFinder(ABC):
     """A way to find tissue in a picture of a whole slide."""
 
-    @property
-    @abstractmethod
-    def mpp(self) -> float:
-        """Micrometres per pixel of the picture that it needs."""
+    #: Micrometres per pixel of the picture that it needs.
+    mpp: float
 
     @property
     @abstractmethod
@@ -51,29 +50,20 @@ class AbstractTissueFinder(ABC):
 
 @dataclass(frozen=True)
 class OtsuTissue(AbstractTissueFinder):
-    """Otsu's threshold of the saturation, at `um_per_px` micrometres per pixel."""
-
-    um_per_px: float = 8.0
-
-    @property
-    def mpp(self) -> float:
-        return self.um_per_px
-
-    @property
-    def settings(self) -> Mapping[str, str | float]:
-        return {"method": "otsu", "mask_mpp": self.um_per_px}
-
-    def find(self, rgb: Pixels) -> Mask:
-        return tissue_by_otsu(rgb)
-
-
-def tissue_by_otsu(rgb: Pixels) -> Mask:
     """True where the saturation, after a small median, is above Otsu's threshold.
 
     Of a picture without any colour nothing is true.
     """
-    smooth = ndimage.median_filter(saturation(rgb), size=_MEDIAN, mode="nearest")
-    return np.asarray(smooth > max(otsu_threshold(smooth), _LEAST_SATURATION))
+
+    mpp: float = 8.0
+
+    @property
+    def settings(self) -> Mapping[str, str | float]:
+        return {"method": "otsu", "mask_mpp": self.mpp}
+
+    def find(self, rgb: Pixels) -> Mask:
+        smooth = ndimage.median_filter(saturation(rgb), size=_MEDIAN, mode="nearest")
+        return np.asarray(smooth > max(otsu_threshold(smooth), _LEAST_SATURATION))
 
 
 def saturation(rgb: Pixels) -> NDArray[np.uint8]:
@@ -107,14 +97,12 @@ def without_specks_and_holes(mask: Mask, mpp: float, speck_um2: float, hole_um2:
 
     `mpp` is that of the mask. Pieces touch at corners too, holes at edges only.
     """
-    filled = mask | _small(~mask, hole_um2 / mpp**2, np.array(_CROSS), border=False)
-    return filled & ~_small(filled, speck_um2 / mpp**2, np.ones((3, 3), int), border=True)
+    cross = ndimage.generate_binary_structure(2, 1)
+    filled = mask | _small(~mask, hole_um2 / mpp**2, cross, border=False)
+    return filled & ~_small(filled, speck_um2 / mpp**2, np.ones((3, 3), bool), border=True)
 
 
-_CROSS = ((0, 1, 0), (1, 1, 1), (0, 1, 0))
-
-
-def _small(mask: Mask, pixels: float, touching: NDArray[np.int_], *, border: bool) -> Mask:
+def _small(mask: Mask, pixels: float, touching: Mask, *, border: bool) -> Mask:
     """The pieces of fewer pixels; those at the picture's border only where `border`."""
     label, pieces = ndimage.label(mask, touching)
     small = np.bincount(label.ravel(), minlength=pieces + 1) < pixels
@@ -124,9 +112,6 @@ def _small(mask: Mask, pixels: float, touching: NDArray[np.int_], *, border: boo
         for edge in (label[0], label[-1], label[:, 0], label[:, -1]):
             small[edge] = False
     return np.asarray(small[label])
-
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +168,6 @@ def chosen_finder(unet: Path | None, mask_um: float | None) -> AbstractTissueFin
             "--mask-um would change nothing: a U-Net has the resolution it was trained at.",
             ["Leave out --mask-um, or train a U-Net at that resolution."],
         )
-    try:
+    with from_extra("torch", "slides"):
         from fedcox.slides.unet import read_unet
-    except ImportError as error:
-        raise needs_extra("torch", "slides") from error
     return read_unet(unet)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from fedcox.engines.in_process import InProcess
 from fedcox.errors import InputError
 from fedcox.federation.batch import HeldOut
 from fedcox.federation.query import Federation
-from fedcox.files.writing import check_folder, whole_folder, write_atomically
+from fedcox.files.writing import check_folder, whole_folder, write_json
 from fedcox.models.architecture import TileScorer
 from fedcox.models.predictors.network import NetworkLink, Precision, SlideWeight
 from fedcox.reports.number_text import finite
@@ -22,7 +21,7 @@ from fedcox.reports.privacy_ledger import write_ledger
 from fedcox.slides.cohorts import SlideCohorts, slide_cohorts
 from fedcox.slides.feature_files import OpenedBag
 from fedcox.slides.manifest import OutcomeColumns, PatientTable, SlideManifest
-from fedcox.slides.model import NETWORK, feature_facts
+from fedcox.slides.model import NETWORK
 from fedcox.slides.simulated_slides import is_simulated
 from fedcox.slides.tile_scores import ScoreScale
 from fedcox.solvers.private_network import PrivateNetwork
@@ -145,19 +144,14 @@ def train_on_slides(
         trained = train_network(
             plan, asked, watch, checkpoint=checkpoint, features=cohorts.opened.digest
         )
-    if plan.private is not None and cohorts.opened.reducer_sha256:
-        trained = _with_notice(trained, _REDUCED)
+    record = trained.record
+    if plan.private is not None and cohorts.opened.reducer_sha256 and record is not None:
+        notices = *record.notices, _REDUCED
+        trained = replace(trained, record=replace(record, notices=notices))
     index = None
     if validation:
         index = _held_out_index(trained, federation, plan.seed, validation)
     return SlideTraining(trained, cohorts, index)
-
-
-def _with_notice(trained: TrainedNetwork, notice: Notice) -> TrainedNetwork:
-    record = trained.record
-    if record is None:
-        return trained
-    return replace(trained, record=replace(record, notices=(*record.notices, notice)))
 
 
 def _held_out_index(
@@ -181,7 +175,12 @@ def with_facts(
     `each` gives back the bags it is given, and may tell how far it is.
     """
     opened = training.cohorts.opened
-    facts: dict[str, Any] = {**feature_facts(opened), "simulated": simulated}
+    facts: dict[str, Any] = {
+        "encoder": opened.encoder,
+        "encoder_sha256": opened.encoder_sha256,
+        "reducer_sha256": opened.reducer_sha256,
+        "simulated": simulated,
+    }
     if not training.private:
         scale = _scale(training.network, each(opened.bags.values()))
         facts |= {"tile_score_centre": scale.centre, "tile_score_reach": scale.reach}
@@ -239,8 +238,7 @@ def write_model(
     account = {"command": command, **_account(training, record)}
     with whole_folder(folder) as part:
         network.save(part / NETWORK)
-        text = json.dumps(account, indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(part / "training.json", text + "\n")
+        write_json(part / "training.json", account)
         write_ledger(record.ledger, part / "ledger.jsonl")
 
 

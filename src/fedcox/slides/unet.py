@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import cast
@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from fedcox.errors import InputError, WeightsError, needs_extra
+from fedcox.errors import InputError, WeightsError, from_extra
 from fedcox.files.writing import whole_file
 from fedcox.slides.mask_file import DAMAGED_PICTURE
 from fedcox.slides.slide import Pixels
@@ -28,6 +28,7 @@ from fedcox.slides.tissue import AbstractTissueFinder, Mask
 SCHEMA = "fedcox-unet-1"
 _WINDOW = 512
 _BATCH = 4
+_LEARNING_RATE = 3e-3
 
 
 class UNet(nn.Module):
@@ -92,16 +93,12 @@ class UNetTissue(AbstractTissueFinder):
     """Tissue by a trained U-Net, at the resolution that it was trained at."""
 
     network: UNet
-    um_per_px: float
-    sha256: str = field(default="")
-
-    @property
-    def mpp(self) -> float:
-        return self.um_per_px
+    mpp: float
+    sha256: str = ""
 
     @property
     def settings(self) -> Mapping[str, str | float]:
-        return {"method": "unet", "mask_mpp": self.um_per_px, "unet_sha256": self.sha256}
+        return {"method": "unet", "mask_mpp": self.mpp, "unet_sha256": self.sha256}
 
     def find(self, rgb: Pixels) -> Mask:
         return tissue_by_unet(rgb, self.network)
@@ -173,7 +170,6 @@ def train_unet(
     crop: int = 128,
     depth: int = 3,
     width: int = 8,
-    learning_rate: float = 3e-3,
     seed: int = 0,
     watch: Callable[[int, float], None] = lambda step, loss: None,
 ) -> UNet:
@@ -195,7 +191,7 @@ def train_unet(
         loss = torch.nn.functional.binary_cross_entropy_with_logits(network(pictures), truth)
         slopes = torch.autograd.grad(loss, adam.parameters)
         # Half a cosine down to zero: the last steps settle.
-        adam.step(slopes, learning_rate * (1 + np.cos(np.pi * step / steps)) / 2)
+        adam.step(slopes, _LEARNING_RATE * (1 + np.cos(np.pi * step / steps)) / 2)
         watch(step, float(loss.detach()))
     return network.eval()
 
@@ -250,10 +246,8 @@ def read_pairs(images: Path, masks: Path) -> tuple[list[Pixels], list[Mask]]:
 
     InputError with every picture without a mask and every pair of unequal size.
     """
-    try:
+    with from_extra("pillow", "slides"):
         from PIL import Image
-    except ImportError as error:
-        raise needs_extra("pillow", "slides") from error
 
     drawn = {file.stem: file for file in sorted(_pictures(masks))}
     pictures: list[Pixels] = []

@@ -8,54 +8,62 @@ goes through the patients epoch by epoch, and keeps what does best on others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from fedcox.errors import InputError
 from fedcox.federation.batch import EpochBatch, EpochCells, HeldOut, PatientBatch
-from fedcox.federation.compression import CompressionName, ErrorFeedback
+from fedcox.federation.compression import (
+    NOT_ADDITIVE,
+    AbstractCodec,
+    CompressionName,
+    EightBit,
+    ErrorFeedback,
+    Float32,
+    RandomPlaces,
+    Sign,
+    TopK,
+)
+from fedcox.federation.queries.compressed_gradient import (
+    AbstractCompressedGradient,
+    CompressedGradientAt,
+    RandomEntriesAt,
+)
+from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
-from fedcox.solvers.losses import CompressedLoss, DiscreteTimeLoss, setting_of
+from fedcox.solvers.losses import DiscreteTimeLoss, setting_of
 from fedcox.solvers.solver import (
+    CLOSE,
     AbstractSolver,
     Point,
     Problem,
+    Search,
     Solution,
-    Step,
     Watcher,
-    judged,
 )
 from fedcox.solvers.training import (
-    AbstractTrainer,
+    AbstractEpochTrainer,
     AbstractTraining,
-    Checkpoint,
-    Epochs,
-    TrainingEnd,
     TrainingStep,
     TrainingWatcher,
     Walk,
     check_finite,
     decayed,
-    held_out,
     not_among,
     not_counts,
     not_positive,
     not_within,
-    validation_loss,
 )
-from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import AdamDescent
 
-#: Decrement that counts as the optimum: every coefficient within a hundredth of its standard
-#: error.
-_CLOSE = 1e-4
 #: The share of entries that travel where a compression sends some and nobody says how many.
 DEFAULT_KEEP = 0.1
 
+_Compressed = Callable[[DerivativesAt, int], AbstractCompressedGradient]
 Batching = Literal["patients", "rows"]
 
 #: Patients, or rows of the stack, of a step, where nobody says how many; the second is the
@@ -90,20 +98,17 @@ class Adam(AbstractSolver):
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
         walk = Walk(problem, AdamDescent)
-        compressed = self._compressed(problem)
+        compressed = self._compressed(federation, problem)
         people = problem.patients if self.batch_size is None else self.batch_size
-        steps: list[Step] = []
+        search = Search(federation, problem, watch)
         for number in range(1, self.steps + 1):
             summed = self._summed(federation, problem, compressed, walk.point, number)
-            loss = walk.look(summed, people)
-            steps.append(Step(loss * problem.patients, None))
-            watch(steps[-1])
+            search.note(walk.look(summed, people) * problem.patients)
             walk.step(decayed(self.learning_rate, number, self.steps))
-        last, decrement = judged(federation, problem, *walk.point)
-        return Solution.at(*walk.point, last, decrement < _CLOSE, steps, decrement=decrement)
+        return search.judged(walk.point, CLOSE)
 
-    def _compressed(self, problem: Problem) -> CompressedLoss | None:
-        """The loss whose gradients are compressed, made anew for a search; None without."""
+    def _compressed(self, federation: Federation, problem: Problem) -> _Compressed | None:
+        """What asks for gradients in fewer bytes, made anew for a search; None without."""
         if self.compression == "none":
             return None
         if not isinstance(problem.loss, DiscreteTimeLoss):
@@ -111,15 +116,33 @@ class Adam(AbstractSolver):
                 "Compression is there for the discrete-time model alone.",
                 ['Take compression = "none" for this one.'],
             )
+        if self.compression in NOT_ADDITIVE and not federation.shows_centers:
+            raise InputError(
+                f'The compression "{self.compression}" cannot be summed under masks.',
+                [
+                    f'The reason: {NOT_ADDITIVE[self.compression]}. Take "random-k", whose '
+                    'replies add, or "none".'
+                ],
+            )
         keep = DEFAULT_KEEP if self.keep is None else self.keep
         feedback = ErrorFeedback() if self.error_feedback else None
-        return CompressedLoss(problem.loss.setting, self.compression, keep, self.seed, feedback)
+        if self.compression == "random-k":
+            places = RandomPlaces(keep, self.seed)
+            return partial(RandomEntriesAt, places=places, feedback=feedback)
+        codecs: dict[str, AbstractCodec] = {
+            "float32": Float32(),
+            "8-bit": EightBit(),
+            "sign": Sign(),
+            "top-k": TopK(keep),
+        }
+        codec = codecs[self.compression]
+        return partial(CompressedGradientAt, codec=codec, feedback=feedback)
 
     def _summed(
         self,
         federation: Federation,
         problem: Problem,
-        compressed: CompressedLoss | None,
+        compressed: _Compressed | None,
         point: Point,
         number: int,
     ) -> Derivatives:
@@ -128,12 +151,14 @@ class Adam(AbstractSolver):
         if self.batch_size is not None:
             batch = PatientBatch(self.seed, number, self.batch_size, problem.patients)
         if compressed is None:
-            return problem.loss(federation, *point, Detail.GRADIENT, batch)
-        return compressed.at(federation, *point, number, batch)
+            return problem.loss(federation, point, Detail.GRADIENT, batch)
+        setting = setting_of(problem, "Compression")
+        query = compressed(DerivativesAt(setting, *point, Detail.GRADIENT, batch), number)
+        return query.derivatives(federation.ask(query))
 
 
 @dataclass(frozen=True)
-class NetworkAdam(AbstractTrainer):
+class NetworkAdam(AbstractEpochTrainer):
     """Passes of Adam over the patients of all centers; each batch is one round of questions.
 
         g = Σ over centers (sum of the slopes of their patients in the batch) / batch size,
@@ -166,6 +191,8 @@ class NetworkAdam(AbstractTrainer):
     validation: float = 0.0
     patience: int | None = 5
 
+    what = "Training by epochs"
+
     def __post_init__(self) -> None:
         faults = [
             *not_counts(self, "epochs", "batch_size", "patience"),
@@ -181,29 +208,20 @@ class NetworkAdam(AbstractTrainer):
         """Patients or rows of a step."""
         return _SIZES[self.batching] if self.batch_size is None else self.batch_size
 
-    def train(
+    @property
+    def most(self) -> int:
+        return self.epochs
+
+    def begin(
         self,
         federation: Federation,
         problem: Problem,
-        watch: TrainingWatcher = lambda step: None,
-        checkpoint: Checkpoint | None = None,
-    ) -> TrainingEnd:
-        setting = setting_of(problem, "Training by epochs")
-        held = held_out(self.validation, problem)
+        setting: Setting,
+        held: HeldOut | None,
+        watch: TrainingWatcher,
+    ) -> AbstractTraining:
         batches = _Batches.of(self, problem, setting.intervals, held)
-        training = _AdamTraining(
-            federation, problem, setting, batches, self.learning_rate, watch
-        )
-        validate = partial(validation_loss, federation, setting, held)
-        return Epochs(self.epochs, self.patience, validate).of(training, watch, checkpoint)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What one step asks about: its part of everything, and by what its sums are divided."""
-
-    batch: EpochBatch | EpochCells | None
-    size: float
+        return _AdamTraining(federation, problem, setting, batches, self.learning_rate, watch)
 
 
 @dataclass(frozen=True)
@@ -245,22 +263,23 @@ class _Batches:
 
     @property
     def sizes_per_patient(self) -> float:
-        """How much of `_Part.size` one patient is, on average."""
+        """By what sums are divided, for one patient on average."""
         return self.rows_per_pair * self.intervals if self.intervals else 1.0
 
-    def at(self, epoch: int, index: int) -> _Part:
+    def at(self, epoch: int, index: int) -> tuple[EpochBatch | EpochCells | None, float]:
+        """What a step asks about, None for everybody, and by what its sums are divided."""
         place = self.seed, epoch, index, self.size, self.population
         if self.intervals:
             cells = EpochCells(*place, self.intervals, self.held)
-            return _Part(cells, self.rows_per_pair * cells.drawn)
+            return cells, self.rows_per_pair * cells.drawn
         if self.held is None and self.size >= self.population:
-            return _Part(None, float(self.population))  # everybody: no batch at all
+            return None, float(self.population)
         batch = EpochBatch(*place, self.held)
-        return _Part(batch, float(batch.patients))
+        return batch, float(batch.patients)
 
 
 class _AdamTraining(AbstractTraining):
-    """Where training is: one walk with Adam's memory, and the best so far."""
+    """Goes on by batches of an epoch."""
 
     def __init__(
         self,
@@ -271,40 +290,19 @@ class _AdamTraining(AbstractTraining):
         rate: float,
         watch: TrainingWatcher,
     ) -> None:
+        super().__init__(Walk(problem, AdamDescent))
         self._federation, self._loss = federation, DiscreteTimeLoss(setting)
         self._batches, self._rate, self._watch = batches, rate, watch
-        self._walk = Walk(problem, AdamDescent)
-        self._best = self._walk.vector.copy()
-
-    @property
-    def point(self) -> Point:
-        return self._walk.point
-
-    @property
-    def best(self) -> Point:
-        return self._walk.at(self._best)
 
     def train(self, epoch: int) -> float:
-        total, walk, batches = 0.0, self._walk, self._batches
+        total, walk, batches = 0.0, self.walk, self._batches
         for index in range(batches.steps):
-            part = batches.at(epoch, index)
-            summed = self._loss(self._federation, *walk.point, Detail.GRADIENT, part.batch)
-            loss = walk.look(summed, part.size)
+            batch, size = batches.at(epoch, index)
+            summed = self._loss(self._federation, walk.point, Detail.GRADIENT, batch)
+            loss = walk.look(summed, size)
             check_finite(summed.loss + float(walk.gradient.sum()), epoch)
             walk.step(self._rate)
             total += summed.loss
             loss *= batches.sizes_per_patient
             self._watch(TrainingStep(epoch, index + 1, batches.steps, loss))
         return total / batches.patients
-
-    def keep(self) -> None:
-        self._best[:] = self._walk.vector
-
-    @property
-    def arrays(self) -> dict[str, FloatArray]:
-        point, memory = self._walk.vector.copy(), self._walk.descent.memory
-        return {"point": point, "best": self._best.copy(), **memory}
-
-    def resume(self, arrays: Mapping[str, FloatArray]) -> None:
-        self._walk.vector[:], self._best[:] = arrays["point"], arrays["best"]
-        self._walk.descent.resume(arrays)

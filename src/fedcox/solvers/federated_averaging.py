@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from fedcox.errors import InputError
+from fedcox.federation.batch import HeldOut
 from fedcox.federation.queries.local_steps import (
     LocalEpochs,
     LocalLooks,
@@ -23,39 +23,35 @@ from fedcox.federation.queries.local_steps import (
     LocalTraining,
 )
 from fedcox.federation.query import Federation
+from fedcox.federation.setting import Setting
 from fedcox.solvers.losses import setting_of
 from fedcox.solvers.solver import (
+    CLOSE,
     AbstractSolver,
     Point,
     Problem,
+    Search,
     Solution,
     Step,
     Watcher,
     full_curvature,
-    judged,
 )
 from fedcox.solvers.training import (
-    AbstractTrainer,
+    AbstractEpochTrainer,
     AbstractTraining,
-    Checkpoint,
-    Epochs,
-    TrainingEnd,
     TrainingWatcher,
+    Walk,
     check_finite,
     decayed,
-    held_out,
     not_among,
     not_counts,
     not_positive,
     not_within,
-    validation_loss,
 )
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
-from fedcox.survival.descent import DescentName
+from fedcox.survival.descent import DescentName, GradientDescent
 
-#: Decrement that counts as the optimum, as for Adam.
-_CLOSE = 1e-4
 #: A loss above the first one by as much as that is, or by one for each event, which counts
 #: where a loss may be below zero: the learning rate is too large.
 _TOO_FAR = 1.0
@@ -106,22 +102,16 @@ class FederatedAveraging(AbstractSolver):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        steps: list[Step] = []
-
-        def keep(step: Step) -> None:
-            steps.append(step)
-            watch(step)
-
-        alpha, beta = self.train(federation, problem, keep)
-        last, decrement = judged(federation, problem, alpha, beta)
-        return Solution.at(alpha, beta, last, decrement < _CLOSE, steps, decrement=decrement)
+        search = Search(federation, problem, watch)
+        point = self.train(federation, problem, lambda step: search.note(step.loss))
+        return search.judged(point, CLOSE)
 
     def train(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Point:
         """The mean after the last round, without asking how good it is."""
         training = self._training(federation, problem)
-        best = here = Point(problem.alpha, problem.beta)
+        best = here = problem.start
         most = least = np.inf
         slowed = 1.0
         for number in range(1, self.rounds + 1):
@@ -157,13 +147,12 @@ class FederatedAveraging(AbstractSolver):
 
 def _inverse_curvature(federation: Federation, problem: Problem) -> FloatArray:
     """One round: the diagonal of the Hessian of the mean loss where the search begins."""
-    start = problem.at(federation, problem.alpha, problem.beta, Detail.DIAGONAL)
-    curvature = full_curvature(start)
+    curvature = full_curvature(problem.at(federation, problem.start, Detail.DIAGONAL))
     return problem.patients / np.concatenate([curvature.alpha, curvature.beta])
 
 
 @dataclass(frozen=True)
-class NetworkAveraging(AbstractTrainer):
+class NetworkAveraging(AbstractEpochTrainer):
     """Rounds of local training in each center, then the mean of their networks by patients.
 
         θ ← Σ_c n_c θ_c / Σ_c n_c,    θ_c where center c's n_c patients led it from θ
@@ -196,6 +185,8 @@ class NetworkAveraging(AbstractTrainer):
     validation: float = 0.0
     patience: int | None = 5
 
+    what = "Federated averaging"
+
     def __post_init__(self) -> None:
         faults = [
             *not_counts(self, "rounds", "local_epochs", "batch_size", "patience"),
@@ -206,24 +197,25 @@ class NetworkAveraging(AbstractTrainer):
         if faults:
             raise InputError("A network cannot be trained like this.", faults)
 
-    def train(
+    @property
+    def most(self) -> int:
+        return self.rounds
+
+    def begin(
         self,
         federation: Federation,
         problem: Problem,
-        watch: TrainingWatcher = lambda step: None,
-        checkpoint: Checkpoint | None = None,
-    ) -> TrainingEnd:
-        setting = setting_of(problem, "Federated averaging")
-        held = held_out(self.validation, problem)
+        setting: Setting,
+        held: HeldOut | None,
+        watch: TrainingWatcher,
+    ) -> AbstractTraining:
         plan = LocalEpochs(self.local_epochs, self.batch_size, held)
         agreed = LocalTraining(setting, self.descent, plan, seed=problem.seed)
-        training = _AveragingTraining(federation, problem, agreed, self.learning_rate)
-        validate = partial(validation_loss, federation, setting, held)
-        return Epochs(self.rounds, self.patience, validate).of(training, watch, checkpoint)
+        return _AveragingTraining(federation, problem, agreed, self.learning_rate)
 
 
 class _AveragingTraining(AbstractTraining):
-    """Where training is, and the best so far."""
+    """Goes on by the mean of where centers come to; each part is saved by its name."""
 
     def __init__(
         self,
@@ -232,32 +224,22 @@ class _AveragingTraining(AbstractTraining):
         agreed: LocalTraining,
         rate: float,
     ) -> None:
+        super().__init__(Walk(problem, GradientDescent))
         self._federation, self._agreed, self._rate = federation, agreed, rate
-        self._point = Point(np.array(problem.alpha), np.array(problem.beta))
-        self._best = self._point
-
-    @property
-    def point(self) -> Point:
-        return self._point
-
-    @property
-    def best(self) -> Point:
-        return self._best
 
     def train(self, epoch: int) -> float:
-        query = LocalSteps(self._agreed, *self._point, self._rate, epoch)
+        query = LocalSteps(self._agreed, *self.point, self._rate, epoch)
         ends = self._federation.ask(query)
         check_finite(ends.loss + float(ends.beta.sum() + ends.alpha.sum()), epoch)
-        self._point = Point(ends.alpha / ends.patients, ends.beta / ends.patients)
+        np.concatenate([ends.alpha, ends.beta], out=self.walk.vector)
+        self.walk.vector /= ends.patients
         return ends.loss / ends.patients
-
-    def keep(self) -> None:
-        self._best = self._point
 
     @property
     def arrays(self) -> dict[str, FloatArray]:
-        return dict(zip(_ARRAYS, (*self._point, *self._best), strict=True))
+        return dict(zip(_ARRAYS, (*self.point, *self.best), strict=True))
 
     def resume(self, arrays: Mapping[str, FloatArray]) -> None:
         alpha, beta, best_alpha, best_beta = (arrays[name] for name in _ARRAYS)
-        self._point, self._best = Point(alpha, beta), Point(best_alpha, best_beta)
+        point, best = np.concatenate([alpha, beta]), np.concatenate([best_alpha, best_beta])
+        super().resume({"point": point, "best": best})

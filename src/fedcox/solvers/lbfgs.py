@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -18,15 +18,15 @@ from scipy.linalg import cho_factor, cho_solve
 from fedcox.federation.query import Federation
 from fedcox.solvers.solver import (
     AbstractSolver,
+    Point,
     Problem,
+    Search,
     Solution,
-    Step,
     Watcher,
     full_curvature,
-    judged,
 )
 from fedcox.survival.cohort import FloatArray
-from fedcox.survival.derivatives import Curvature, Derivatives, Detail
+from fedcox.survival.derivatives import Curvature, Detail
 
 _SUFFICIENT_DECREASE = 1e-4
 _SMALLEST_STEP = 2.0**-30
@@ -51,36 +51,21 @@ class LBFGS(AbstractSolver):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        return _LbfgsRun(self, federation, problem, watch).to_the_end()
-
-
-@dataclass
-class _LbfgsRun:
-    """One minimisation; a point is the vector (α, β)."""
-
-    solver: LBFGS
-    federation: Federation
-    problem: Problem
-    watch: Watcher
-    steps: list[Step] = field(default_factory=list)
-    asked: int = 0
-
-    def to_the_end(self) -> Solution:
-        detail = Detail.DIAGONAL if self.solver.scaling == "diagonal" else Detail.BLOCK
-        point = np.concatenate([self.problem.alpha, self.problem.beta])
-        first = self.ask(point, detail)
-        model = InverseHessian(_scaled_by(full_curvature(first)), self.solver.memory)
+        search = Search(federation, problem, watch)
+        detail = Detail.DIAGONAL if self.scaling == "diagonal" else Detail.BLOCK
+        point = np.concatenate(problem.start)
+        first = search.ask(problem.start, detail)
+        model = InverseHessian(_scaled_by(full_curvature(first)), self.memory)
         loss, gradient = first.loss, np.concatenate([first.alpha, first.beta])
         converged = False
-        while self.asked < self.solver.max_rounds:
+        while search.asked < self.max_rounds:
             direction = -model.times(gradient)
             decrement = -float(gradient @ direction)
-            self.steps.append(Step(loss, decrement))
-            self.watch(self.steps[-1])
-            if decrement < self.solver.tolerance:
+            search.note(loss, decrement)
+            if decrement < self.tolerance:
                 point, converged = point + direction, True
                 break
-            found = self.search(point, loss, gradient, direction)
+            found = self._lower(search, point, loss, gradient, direction)
             if found is None:
                 # No step lowers the loss any more: the last digits are rounding.
                 converged = decrement < 1e-10 * max(1.0, abs(loss))
@@ -88,23 +73,23 @@ class _LbfgsRun:
             new_point, loss, new_gradient = found
             model.learn(new_point - point, new_gradient - gradient)
             point, gradient = new_point, new_gradient
-        alpha, beta = self.parts(point)
-        last, left = judged(self.federation, self.problem, alpha, beta)
-        near = left < _CLOSE
-        return Solution.at(alpha, beta, last, converged and near, self.steps, decrement=left)
+        return search.judged(_parts(problem, point), _CLOSE, converged=converged)
 
-    def parts(self, point: FloatArray) -> tuple[FloatArray, FloatArray]:
-        intervals = self.problem.alpha.size
-        return point[:intervals], point[intervals:]
-
-    def search(
-        self, point: FloatArray, loss: float, gradient: FloatArray, direction: FloatArray
+    def _lower(
+        self,
+        search: Search,
+        point: FloatArray,
+        loss: float,
+        gradient: FloatArray,
+        direction: FloatArray,
     ) -> tuple[FloatArray, float, FloatArray] | None:
         """Backtrack along `direction` by cubic interpolation until the loss falls enough."""
         slope = float(gradient @ direction)
         scale = 1.0
-        while scale > _SMALLEST_STEP and self.asked < self.solver.max_rounds:
-            there = self.ask(point + scale * direction, Detail.GRADIENT)
+        while scale > _SMALLEST_STEP and search.asked < self.max_rounds:
+            there = search.ask(
+                _parts(search.problem, point + scale * direction), Detail.GRADIENT
+            )
             found = np.concatenate([there.alpha, there.beta])
             enough = loss + _SUFFICIENT_DECREASE * scale * slope
             # Near the optimum the loss is flat to rounding; there the slope decides.
@@ -116,10 +101,11 @@ class _LbfgsRun:
             scale *= _shrink(there.loss - loss, slope * scale)
         return None
 
-    def ask(self, point: FloatArray, detail: Detail) -> Derivatives:
-        self.asked += 1
-        alpha, beta = self.parts(point)
-        return self.problem.at(self.federation, alpha, beta, detail)
+
+def _parts(problem: Problem, point: FloatArray) -> Point:
+    """A vector (α, β) taken apart."""
+    intervals = problem.alpha.size
+    return Point(point[:intervals], point[intervals:])
 
 
 def _shrink(rise: float, slope: float) -> float:

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.errors import InputError
-from fedcox.federation.batch import PatientBatch
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.solver import Problem, full_curvature
+from fedcox.solvers.solver import Patients, Point, Problem, full_curvature
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 
@@ -45,7 +44,7 @@ def refitted_baseline(
     loss = _ScoredLoss(setting, beta)
     here, factor = np.array(alpha), np.array([slope])
     for _ in range(_ROUNDS):
-        found = loss(federation, here.copy(), factor, Detail.DIAGONAL)
+        found = loss(federation, Point(here.copy(), factor), Detail.DIAGONAL)
         if not np.isfinite(found.loss):
             raise _astray("some risks are no numbers")
         curvature = full_curvature(found).alpha
@@ -91,11 +90,7 @@ class _ScoredLoss:
     weights: FloatArray
 
     def __call__(
-        self,
-        federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
-        detail: Detail,
-        batch: PatientBatch | None = None,
+        self, federation: Federation, at: Point, detail: Detail, batch: Patients = None
     ) -> Derivatives:
-        return federation.ask(BaselineSlopesAt(self.setting, alpha, self.weights, beta, detail))
+        query = BaselineSlopesAt(self.setting, at.alpha, self.weights, at.beta, detail)
+        return federation.ask(query)

@@ -6,24 +6,24 @@ gradients. There gradients lead to the optimum and the Hessian comes once, at th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedcox.federation.query import Federation
 from fedcox.solvers.profile import Profile
 from fedcox.solvers.solver import (
+    CLOSE,
     AbstractSolver,
     Point,
     Problem,
+    Search,
     Solution,
-    Step,
     Watcher,
     full_curvature,
-    judged,
     newton_step,
 )
-from fedcox.survival.cohort import BoolArray, FloatArray
+from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.information import Factored, schur_complement, separated_columns
 
@@ -74,48 +74,46 @@ class Newton(AbstractSolver):
     def minimise(
         self, federation: Federation, problem: Problem, watch: Watcher = lambda step: None
     ) -> Solution:
-        return _NewtonRun(self, federation, problem, watch).to_the_end()
+        run = _NewtonRun(self, problem, Search(federation, problem, watch))
+        return replace(run.to_the_end(), without_effects=run.first)
 
 
 @dataclass
 class _NewtonRun:
-    """One minimisation and its steps so far."""
+    """One minimisation."""
 
     solver: Newton
-    federation: Federation
     problem: Problem
-    watch: Watcher
-    steps: list[Step] = field(default_factory=list)
-    asked: int = 0
+    search: Search
     first: FloatArray | None = None  # information on β at the start
     coasting: float = _COAST
 
     def to_the_end(self) -> Solution:
+        search = self.search
         point, here = self.begin()
-        while self.asked < self.solver.max_rounds:
+        while search.asked < self.solver.max_rounds:
             factored = Factored.of(full_curvature(here))
             step, decrement = self.towards_optimum(factored, here)
             if decrement < _FLAT and self.first is not None:
                 separated = separated_columns(factored.complement, self.first)
                 if separated.any():
-                    last = self.ask(point, Detail.INFORMATION)
-                    return self.give(point, last, True, separated)
+                    last = search.ask(point, Detail.INFORMATION)
+                    return Solution.at(point, last, True, search.steps, separated=separated)
             if self.problem.beforehand is not None and decrement < 10.0 * self.enough:
                 # The Hessian of constant hazards is the information.
-                known = factored.complement
-                return self.give(step.taken_from(point), here, True, on_beta=known)
+                point, known = step.taken_from(point), factored.complement
+                return Solution.at(point, here, True, search.steps, on_beta=known)
             if decrement < self.coasting * self.problem.weight(factored):
                 point, reached = self.coast(step.taken_from(point), factored, decrement)
                 if reached is not None:
-                    return self.give(point, reached, True)
-                here = self.ask(point, Detail.HESSIAN)
+                    return Solution.at(point, reached, True, search.steps)
+                here = search.ask(point, Detail.HESSIAN)
                 continue
             moved = self.descend(point, here, step)
             if moved is None:
                 break
             point, here = moved
-        last, decrement = judged(self.federation, self.problem, point.alpha, point.beta)
-        return self.give(point, last, False, decrement=decrement)
+        return search.judged(point, CLOSE, converged=False)
 
     @property
     def enough(self) -> float:
@@ -126,25 +124,27 @@ class _NewtonRun:
     def begin(self) -> tuple[Point, Derivatives]:
         """The first point with a Hessian: where the problem starts, or near the optimum."""
         problem = self.problem
-        point = Point(problem.alpha, problem.beta)
+        point = problem.start
         many = problem.patients * problem.beta.size >= _MANY
-        profile = Profile.of(problem) if many and self.federation.in_one_process else None
+        profile = (
+            Profile.of(problem) if many and self.search.federation.in_one_process else None
+        )
         if profile is None:
-            here = self.ask(point, Detail.HESSIAN)
+            here = self.search.ask(point, Detail.HESSIAN)
             self.first = schur_complement(full_curvature(here))
             return point, here
         self.first, self.coasting = profile.information, _COAST_EARLY
         point = self.approach(point, profile)
-        return point, self.ask(point, Detail.INFORMATION)
+        return point, self.search.ask(point, Detail.INFORMATION)
 
     def approach(self, point: Point, profile: Profile) -> Point:
         """By gradients alone, as near to the optimum as they lead quickly."""
         known = [np.inf, np.inf]  # decrements so far
-        while self.asked < self.solver.max_rounds and profile.look(
-            point, self.ask(point, Detail.GRADIENT)
+        while self.search.asked < self.solver.max_rounds and profile.look(
+            point, self.search.ask(point, Detail.GRADIENT)
         ):
             target, decrement = profile.step()
-            self.note(profile.loss, decrement)
+            self.search.note(profile.loss, decrement)
             if decrement > known[-1]:
                 break
             point, gain = target, decrement / known[-1]
@@ -164,9 +164,9 @@ class _NewtonRun:
         asked for the expected information too, which standard errors need.
         """
         gain, enough = decrement / self.problem.weight(factored), self.enough
-        while gain < _SLOW and self.asked < self.solver.max_rounds:
+        while gain < _SLOW and self.search.asked < self.solver.max_rounds:
             there = decrement * gain < enough
-            reply = self.ask(point, Detail.INFORMATION if there else Detail.GRADIENT)
+            reply = self.search.ask(point, Detail.INFORMATION if there else Detail.GRADIENT)
             if there and self.problem.beforehand is not None:
                 # The information of constant hazards is the Hessian, and of this very point.
                 factored = Factored.of(full_curvature(reply))
@@ -177,18 +177,10 @@ class _NewtonRun:
             gain, decrement = found / decrement, found
         return point, None
 
-    def ask(self, point: Point, detail: Detail) -> Derivatives:
-        self.asked += 1
-        return self.problem.at(self.federation, point.alpha, point.beta, detail)
-
-    def note(self, loss: float, decrement: float) -> None:
-        self.steps.append(Step(loss, decrement))
-        self.watch(self.steps[-1])
-
     def towards_optimum(self, factored: Factored, here: Derivatives) -> tuple[_BentStep, float]:
         """Newton's step and the decrement g·H⁻¹g."""
         (alpha, beta), decrement = newton_step(factored, here)
-        self.note(here.loss, decrement)
+        self.search.note(here.loss, decrement)
         bend = 0.5 * float(beta @ factored.complement @ beta) / self.problem.weight(factored)
         if factored.curvature.alpha.ndim == 2:  # a spline's numbers are not levels
             bend = 0.0
@@ -199,30 +191,9 @@ class _NewtonRun:
     ) -> tuple[Point, Derivatives] | None:
         """Take the step, halved until the loss falls; None if it never does."""
         scale = 1.0
-        while scale > _SMALLEST_STEP and self.asked < self.solver.max_rounds:
-            there = self.ask(step.taken_from(point, scale), Detail.HESSIAN)
+        while scale > _SMALLEST_STEP and self.search.asked < self.solver.max_rounds:
+            there = self.search.ask(step.taken_from(point, scale), Detail.HESSIAN)
             if there.loss <= here.loss + 1e-12 * abs(here.loss):
                 return step.taken_from(point, scale), there
             scale *= 0.5
         return None
-
-    def give(
-        self,
-        point: Point,
-        last: Derivatives,
-        converged: bool,
-        separated: BoolArray | None = None,
-        decrement: float | None = None,
-        on_beta: FloatArray | None = None,
-    ) -> Solution:
-        return Solution.at(
-            point.alpha,
-            point.beta,
-            last,
-            converged,
-            self.steps,
-            separated,
-            self.first,
-            decrement,
-            on_beta,
-        )

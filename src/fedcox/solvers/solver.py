@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from fedcox.federation.query import Federation
 from fedcox.survival.cohort import BoolArray, FloatArray
 from fedcox.survival.derivatives import Curvature, Derivatives, Detail
 from fedcox.survival.information import Factored, schur_complement
+
+#: Decrement that counts as the optimum where no curvature led there: every coefficient within
+#: a hundredth of its standard error.
+CLOSE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -32,26 +36,25 @@ class Step:
 Watcher = Callable[[Step], None]
 
 
-class Loss(Protocol):
-    """A loss as solvers see it: one round of questions gives its derivatives anywhere."""
-
-    def __call__(
-        self,
-        federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
-        detail: Detail,
-        batch: PatientBatch | None = None,
-    ) -> Derivatives:
-        """Sums over all patients, or over a batch of them."""
-        ...
-
-
 class Point(NamedTuple):
     """Where the loss is looked at, or where a search ended; β are a network's weights, too."""
 
     alpha: FloatArray
     beta: FloatArray
+
+
+Patients: TypeAlias = PatientBatch | None
+"""Those of a batch; everybody where there is none."""
+
+
+class Loss(Protocol):
+    """A loss as solvers see it: one round of questions gives its derivatives anywhere."""
+
+    def __call__(
+        self, federation: Federation, at: Point, detail: Detail, batch: Patients = None
+    ) -> Derivatives:
+        """Sums over all patients, or over a batch of them."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,25 +86,24 @@ class Problem:
     cells: float | None = None  # rows of the stack over all centers, halves as one half
     seed: int = 0  # by which patients are drawn
 
-    def at(
-        self, federation: Federation, alpha: FloatArray, beta: FloatArray, detail: Detail
-    ) -> Derivatives:
-        """Loss, penalty included, and its derivatives: one round."""
-        return self._penalised(self.loss(federation, alpha, beta, detail), beta)
+    @property
+    def start(self) -> Point:
+        return Point(self.alpha, self.beta)
 
-    def weight(self, factored: Factored) -> float:
-        """What a decrement is compared with: the information on α, about one an event."""
-        by_interval = self.alpha.size and factored.curvature.alpha.ndim == 1
-        return factored.total if by_interval else self.events
-
-    def _penalised(self, summed: Derivatives, beta: FloatArray) -> Derivatives:
-        """The penalty, added once, by the coordinator."""
+    def at(self, federation: Federation, point: Point, detail: Detail) -> Derivatives:
+        """Loss and derivatives, with the penalty, which the coordinator adds: one round."""
+        summed, beta = self.loss(federation, point, detail), point.beta
         loss = summed.loss + 0.5 * float(self.ridge @ beta**2)
         curvature = summed.curvature
         if curvature is not None:
             penalty = np.diag(self.ridge) if curvature.beta.ndim == 2 else self.ridge
             curvature = Curvature(curvature.alpha, curvature.cross, curvature.beta + penalty)
         return Derivatives(loss, summed.alpha, summed.beta + self.ridge * beta, curvature)
+
+    def weight(self, factored: Factored) -> float:
+        """What a decrement is compared with: the information on α, about one an event."""
+        by_interval = self.alpha.size and factored.curvature.alpha.ndim == 1
+        return factored.total if by_interval else self.events
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,39 +124,32 @@ class Solution:
     information: Curvature
     on_beta: FloatArray  # (columns, columns)
     steps: tuple[Step, ...]
-    without_effects: FloatArray | None = (
-        None  # information on β where the search began, if known
-    )
+    without_effects: FloatArray | None = None  # information on β at the start, if known
     decrement: float | None = None
 
     @classmethod
     def at(
         cls,
-        alpha: FloatArray,
-        beta: FloatArray,
+        point: Point,
         last: Derivatives,
         converged: bool,
         steps: Sequence[Step],
+        *,
         separated: BoolArray | None = None,
-        without_effects: FloatArray | None = None,
         decrement: float | None = None,
         on_beta: FloatArray | None = None,
     ) -> Solution:
         """The end of a search whose `last` reply held the information."""
         information = full_curvature(last)
-        if separated is None:
-            separated = np.zeros(beta.shape, dtype=np.bool_)
         return cls(
-            alpha,
-            beta,
+            *point,
             last.loss,
             converged,
-            separated,
+            np.zeros(point.beta.shape, dtype=np.bool_) if separated is None else separated,
             information,
             schur_complement(information) if on_beta is None else on_beta,
             tuple(steps),
-            without_effects,
-            decrement,
+            decrement=decrement,
         )
 
 
@@ -173,18 +168,37 @@ def newton_step(
     return (alpha, beta), float(here.alpha @ alpha + here.beta @ beta)
 
 
-def judged(
-    federation: Federation, problem: Problem, alpha: FloatArray, beta: FloatArray
-) -> tuple[Derivatives, float]:
-    """Ask for the information where a solver without curvature stopped, and judge the place.
+@dataclass
+class Search:
+    """A search under way: how often it asked, and the steps that were seen."""
 
-    Gives the reply and the decrement there. One round, which standard errors need anyway.
-    """
-    last = problem.at(federation, alpha, beta, Detail.INFORMATION)
-    if not np.isfinite(last.loss):
-        return last, np.inf
-    _, decrement = newton_step(Factored.of(full_curvature(last)), last)
-    return last, decrement if np.isfinite(decrement) else np.inf
+    federation: Federation
+    problem: Problem
+    watch: Watcher
+    steps: list[Step] = field(default_factory=list)
+    asked: int = 0
+
+    def ask(self, point: Point, detail: Detail) -> Derivatives:
+        """One round, penalty included."""
+        self.asked += 1
+        return self.problem.at(self.federation, point, detail)
+
+    def note(self, loss: float, decrement: float | None = None) -> None:
+        """Keep a step, and show it."""
+        self.steps.append(Step(loss, decrement))
+        self.watch(self.steps[-1])
+
+    def judged(self, point: Point, close: float, *, converged: bool = True) -> Solution:
+        """The end where a solver without curvature stopped, as the information judges it.
+
+        One round, which standard errors need anyway; converged is what is `close` as well.
+        """
+        last, decrement = self.problem.at(self.federation, point, Detail.INFORMATION), np.inf
+        if np.isfinite(last.loss):
+            _, decrement = newton_step(Factored.of(full_curvature(last)), last)
+        decrement = decrement if np.isfinite(decrement) else np.inf
+        near = converged and decrement < close
+        return Solution.at(point, last, near, self.steps, decrement=decrement)
 
 
 class AbstractSolver(ABC):

@@ -10,8 +10,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from fedcox.federation.batch import HeldOut
 from fedcox.federation.queries.network_loss import NetworkLossAt
 from fedcox.federation.query import Federation
 from fedcox.federation.setting import Setting
+from fedcox.solvers.losses import setting_of
 from fedcox.solvers.solver import Point, Problem
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Derivatives
@@ -101,17 +103,14 @@ class AbstractTrainer(ABC):
         """Train to the end, from the problem's start or from where the checkpoint is."""
 
 
-Descent = TypeVar("Descent", bound=AbstractDescent)
-
-
-class Walk(Generic[Descent]):
+class Walk:
     """A point on its way down the mean loss, penalty included.
 
     The mean is per patient, or per whatever there are `total` of.
     """
 
     def __init__(
-        self, problem: Problem, descent: type[Descent], total: float | None = None
+        self, problem: Problem, descent: type[AbstractDescent], total: float | None = None
     ) -> None:
         self._intervals = problem.alpha.size
         self.vector = np.concatenate([problem.alpha, problem.beta])
@@ -188,34 +187,82 @@ def check_finite(total: float, epoch: int) -> None:
 
 
 class AbstractTraining(ABC):
-    """A training under way."""
+    """A training under way: a walk, and the best point so far."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self._best = walk.vector.copy()
 
     @abstractmethod
     def train(self, epoch: int) -> float:
         """Go on for one epoch, or one round; gives the loss per patient over it."""
 
     @property
-    @abstractmethod
     def point(self) -> Point:
         """α and β as they are now; later epochs do not change them."""
+        return self.walk.point
 
-    @abstractmethod
     def keep(self) -> None:
         """Remember this point as the best so far."""
+        self._best[:] = self.walk.vector
 
     @property
-    @abstractmethod
     def best(self) -> Point:
         """The point that was kept last; the start, where none was."""
+        return self.walk.at(self._best)
+
+    @property
+    def arrays(self) -> dict[str, FloatArray]:
+        """All that the rest of the training depends on, as it is saved."""
+        point, memory = self.walk.vector.copy(), self.walk.descent.memory
+        return {"point": point, "best": self._best.copy(), **memory}
+
+    def resume(self, arrays: Mapping[str, FloatArray]) -> None:
+        """Go back to where a training was whose `arrays` these are."""
+        self.walk.vector[:], self._best[:] = arrays["point"], arrays["best"]
+        self.walk.descent.resume(arrays)
+
+
+class AbstractEpochTrainer(AbstractTrainer):
+    """Goes through the patients epoch by epoch, or round by round, and keeps the best of them.
+
+    A share `validation` of the patients is never trained on; after every epoch the loss on them
+    is asked for, and training ends when the last `patience` epochs gained nothing.
+    """
+
+    #: What an error calls it.
+    what: ClassVar[str]
+    validation: float
+    patience: int | None
 
     @property
     @abstractmethod
-    def arrays(self) -> dict[str, FloatArray]:
-        """All that the rest of the training depends on, as it is saved."""
+    def most(self) -> int:
+        """Epochs, or rounds."""
 
     @abstractmethod
-    def resume(self, arrays: Mapping[str, FloatArray]) -> None:
-        """Go back to where a training was whose `arrays` these are."""
+    def begin(
+        self,
+        federation: Federation,
+        problem: Problem,
+        setting: Setting,
+        held: HeldOut | None,
+        watch: TrainingWatcher,
+    ) -> AbstractTraining:
+        """The training before its first epoch."""
+
+    def train(
+        self,
+        federation: Federation,
+        problem: Problem,
+        watch: TrainingWatcher = lambda step: None,
+        checkpoint: Checkpoint | None = None,
+    ) -> TrainingEnd:
+        setting = setting_of(problem, self.what)
+        held = held_out(self.validation, problem)
+        training = self.begin(federation, problem, setting, held, watch)
+        validate = partial(validation_loss, federation, setting, held)
+        return Epochs(self.most, self.patience, validate).of(training, watch, checkpoint)
 
 
 @dataclass(frozen=True)

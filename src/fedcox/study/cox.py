@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 
 from fedcox.errors import CohortError, InputError
-from fedcox.federation.batch import PatientBatch
 from fedcox.federation.queries.covariate_scatter import CovariateScatter
 from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
 from fedcox.federation.queries.event_times import EventTimes
@@ -24,7 +23,15 @@ from fedcox.federation.queries.stratified_cox import CoxSetting
 from fedcox.federation.query import Federation
 from fedcox.solvers.losses import StratifiedCoxLoss, WebDiscoLoss
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.solver import AbstractSolver, Loss, Problem, Solution, full_curvature
+from fedcox.solvers.solver import (
+    AbstractSolver,
+    Loss,
+    Patients,
+    Point,
+    Problem,
+    Solution,
+    full_curvature,
+)
 from fedcox.study.inference import inverse_information
 from fedcox.study.scale import CommonScale, check_patients, common_scale
 from fedcox.survival.cohort import BoolArray, FloatArray, IntArray
@@ -143,7 +150,7 @@ def _agree_on_strata(
     scale = _scale(sums, mean, federation.ask(CovariateScatter(mean)), columns, penalised)
     loss = StratifiedCoxLoss(CoxSetting(scale.scaling, ties))
     beta = np.zeros(scale.scaling.keep.size)
-    start = loss(federation, np.zeros(0), beta, Detail.HESSIAN)
+    start = loss(federation, Point(np.zeros(0), beta), Detail.HESSIAN)
     information = full_curvature(start).beta
     told = _told(information, outcomes.events, penalised)
     if beta.size and not told.size:
@@ -233,15 +240,10 @@ class _KnownAtStart:
     start: Derivatives  # with the Hessian
 
     def __call__(
-        self,
-        federation: Federation,
-        alpha: FloatArray,
-        beta: FloatArray,
-        detail: Detail,
-        batch: PatientBatch | None = None,
+        self, federation: Federation, at: Point, detail: Detail, batch: Patients = None
     ) -> Derivatives:
-        if batch is not None or beta.any():
-            return self.loss(federation, alpha, beta, detail, batch)
+        if batch is not None or at.beta.any():
+            return self.loss(federation, at, detail, batch)
         return self.start._replace(curvature=self._curvature(detail))
 
     def _curvature(self, detail: Detail) -> Curvature | None:

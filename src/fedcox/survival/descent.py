@@ -25,6 +25,14 @@ class AbstractDescent(ABC):
     def step(self, point: FloatArray, gradient: FloatArray, rate: float) -> None:
         """Move `point` against the gradient of the loss there."""
 
+    @property
+    def memory(self) -> dict[str, FloatArray]:
+        """Of earlier gradients: all that later steps depend on besides the point."""
+        return {}
+
+    def resume(self, memory: Mapping[str, FloatArray]) -> None:  # noqa: B027  # has none
+        """Take up the memory that a descent had."""
+
 
 class GradientDescent(AbstractDescent):
     """Straight down the gradient, `rate` times as far as it is long."""
@@ -63,12 +71,10 @@ class AdamDescent(AbstractDescent):
 
     @property
     def memory(self) -> dict[str, FloatArray]:
-        """Of earlier gradients: all that later steps depend on besides the point."""
         steps = np.array([self._steps], dtype=np.float64)
         return {"first": self._first.copy(), "second": self._second.copy(), "steps": steps}
 
     def resume(self, memory: Mapping[str, FloatArray]) -> None:
-        """Take up the memory that a descent had."""
         self._first[:], self._second[:] = memory["first"], memory["second"]
         self._steps = int(memory["steps"][0])
 

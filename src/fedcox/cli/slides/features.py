@@ -192,11 +192,11 @@ def reduce(
     """
     from fedcox.slides.cohorts import opened_bags
     from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.reducer_fit import ReducerChoice, ReducerFit
+    from fedcox.slides.reducer_fit import ReducerChoice
     from fedcox.slides.reduction import ReduceStep
     from fedcox.slides.step import REDUCED, run_step
 
-    choice = ReducerChoice(ReducerFit(size, method, whiten, seed), patients, given)
+    choice = ReducerChoice(size, method, whiten, seed, patients, given)
     listed = SlideManifest.read(manifest)
     training = choice.training(listed)
     folder = features or work / "features"

@@ -25,7 +25,7 @@ from fedcox.federation.queries.covariate_sums import CovariateSums
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.federation.queries.stratified_cox import CoxSetting
 from fedcox.federation.query import Federation
-from fedcox.solvers.batch_training import BatchTraining, PatientSampler
+from fedcox.solvers.batch_training import BatchTraining, patient_sampler
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.losses import StratifiedCoxLoss
 from fedcox.solvers.newton import Newton
@@ -136,7 +136,7 @@ def train_cox_on_batches(federation: Federation, recipe: Recipe, seed: int) -> T
         sums.patients,
         float(outcomes.events),
     )
-    sampler = PatientSampler(problem.loss, recipe.batch_size, sums.patients, seed)
+    sampler = patient_sampler(problem.loss, recipe.batch_size, sums.patients, seed)
     training = BatchTraining(recipe.learning_rate, recipe.batches)
     _, beta = training.train(federation, problem, sampler)
     coefficients = np.zeros(mean.size)

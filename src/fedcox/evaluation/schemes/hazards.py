@@ -21,7 +21,7 @@ from fedcox.evaluation.scheme import (
 from fedcox.evaluation.schemes.cox import FAINT_RIDGE
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.setting import Setting
-from fedcox.solvers.batch_training import BatchTraining, CellSampler
+from fedcox.solvers.batch_training import BatchTraining, Sampler, cell_sampler
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.newton import Newton
@@ -116,9 +116,9 @@ class HazardModel:
             float(self.events.sum()),
         )
 
-    def sampler(self, size: int, seed: int) -> CellSampler:
+    def sampler(self, size: int, seed: int) -> Sampler:
         """Batches of about `size` cells."""
-        return CellSampler.of_size(size, self.setting, self.patients, self.cells, seed)
+        return cell_sampler(size, self.setting, self.patients, self.cells, seed)
 
     def trained(self, beta: FloatArray, notes: tuple[str, ...] = ()) -> Trained:
         """The risk of these coefficients, and what it took to find them."""
