@@ -15,7 +15,7 @@ import fedcox.paper.privacy as paper_privacy
 import fedcox.paper.slides as paper_slides
 import fedcox.paper.slides_run as slides_run
 import fedcox.paper.synthetic as paper_synthetic
-import fedcox.paper.tcga as paper_tcga
+import fedcox.paper.tcga.experiment as paper_tcga
 from fedcox.data.synthetic import CensoringBound
 from fedcox.evaluation.problem import PaperPatients
 from fedcox.evaluation.scheme import Recipe
@@ -25,7 +25,7 @@ from fedcox.paper.slide_pipeline import EncoderChoice
 from fedcox.paper.slides import SimulatedSizes
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Ready, Tiles
 from tests.cli.conftest import Once, Run
-from tests.data.tcga import made_up
+from tests.paper.tcga import made_up
 from tests.paper.test_privacy import example
 
 SYNTHETIC = ("reproduce", "synthetic", "--quick", "--workers", "1")

@@ -209,8 +209,8 @@ def tcga(
 
     with one_thread_each():
         from fedcox.paper.reproduction import check_reproduction_folder
-        from fedcox.paper.tcga import tcga as of_the_paper
-        from fedcox.paper.tcga import tcga_tables
+        from fedcox.paper.tcga.experiment import tcga as of_the_paper
+        from fedcox.paper.tcga.experiment import tcga_tables
 
         files = _files(clinical)
         panels = [cancer.lower() for cancer in files]
