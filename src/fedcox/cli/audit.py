@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.patient_files import (
+from fedcox.cli.options import (
     CenterColumn,
     CenterFiles,
     DataFile,
     StudyFile,
     given_files,
+    to_replace,
 )
 from fedcox.cli.terminal import Terminal, say, show_page, spinner
 
@@ -38,9 +39,7 @@ def audit(
             "--out", metavar="RUN", help="A folder to write audit.json and audit.html into."
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an audit that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("an audit")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Attack a study's own messages, and count the patients who are recovered.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.options import HospitalFile
 from fedcox.cli.terminal import Terminal, folder_option
 
 if TYPE_CHECKING:
@@ -107,12 +108,7 @@ def _password(kit: Path, file: Path | None) -> str:
 
 
 def start(
-    data: Annotated[
-        Path,
-        typer.Option(
-            "--data", metavar="FILE", help="This hospital's patients: CSV or Parquet."
-        ),
-    ],
+    data: HospitalFile,
     policy: Annotated[
         str,
         typer.Option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcox.cli.options import HospitalFile
 from fedcox.cli.terminal import Terminal, spinner
 
 if TYPE_CHECKING:
@@ -21,12 +22,7 @@ def check(
         Path,
         typer.Argument(metavar="STUDY.toml", help="The study file, as every center has it."),
     ],
-    data: Annotated[
-        Path,
-        typer.Option(
-            "--data", metavar="FILE", help="This hospital's patients: CSV or Parquet."
-        ),
-    ],
+    data: HospitalFile,
     policy: Annotated[
         str | None,
         typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedcox.cli.patient_files import StudyFile
+from fedcox.cli.options import StudyFile, to_replace, to_write
 from fedcox.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -46,14 +46,12 @@ Pings = Annotated[
 
 def run(
     study: StudyFile,
-    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
+    out: Annotated[Path, to_write("RUN")],
     folder: CoordinatorHome = Path("coordinator"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was broken off.")
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a run")] = False,
     wait: Annotated[
         float,
         typer.Option(

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.patient_files import (
+from fedcox.cli.options import (
     CenterColumn,
     CenterFiles,
     DataFile,
     StudyFile,
+    Workers,
     given_files,
+    to_replace,
+    to_write,
 )
 from fedcox.cli.terminal import Terminal, command_again, progress_bar, say, show_page
 
@@ -73,22 +76,17 @@ LeftOut = Annotated[
     bool,
     typer.Option("--left-out", help="Leave out one center at a time; with --folds: do both."),
 ]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes at work; default: one for each core.")
-]
 
 
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with an evaluation that was stopped.")
 ]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace an evaluation that is there already.")
-]
+Overwrite = Annotated[bool, to_replace("an evaluation")]
 
 
 def evaluate(
     study: StudyFile,
-    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
+    out: Annotated[Path, to_write("RUN")],
     data: DataFile = None,
     center_column: CenterColumn = None,
     center: CenterFiles = None,

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.patient_files import (
+from fedcox.cli.options import (
     CenterColumn,
     CenterFiles,
     DataFile,
     StudyFile,
     given_files,
+    to_replace,
+    to_write,
 )
 from fedcox.cli.terminal import Terminal, progress_bar, say, show_page, spinner
 
@@ -41,7 +43,7 @@ Policies = Annotated[
 
 def fit(
     study: StudyFile,
-    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
+    out: Annotated[Path, to_write("RUN")],
     data: DataFile = None,
     center_column: CenterColumn = None,
     center: CenterFiles = None,
@@ -62,9 +64,7 @@ def fit(
             help="How many at most. Default: OMP_NUM_THREADS, or one for every core.",
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a run")] = False,
 ) -> None:
     """Fit a study and write RUN/: fit.json, summary.csv, report.html, ledger.jsonl.
 
@@ -247,16 +247,14 @@ def predict(
     data: Annotated[
         Path, typer.Option("--data", metavar="FILE", help="New patients: CSV or Parquet.")
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
+    out: Annotated[Path, to_write("FILE.csv", "file")],
     at: Annotated[
         list[float] | None,
         typer.Option(
             metavar="TIME", help="Survival at this time; repeat. Default: a few round times."
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a file")] = False,
 ) -> None:
     """Predict survival of new patients: log risk, median time, survival over time.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.patient_files import StudyFile
+from fedcox.cli.options import StudyFile, to_replace
 from fedcox.cli.terminal import Terminal, say, show_page
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ def plan(
     json: Annotated[
         bool, typer.Option("--json", help="Print plan.json instead of the tables.")
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a plan that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a plan")] = False,
 ) -> None:
     """Tell what a study would cost and could find, before anybody is asked.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcox.cli.evaluate import run_with_progress
+from fedcox.cli.options import Workers, to_replace, to_write
 from fedcox.cli.simulate import Bound
 from fedcox.cli.terminal import Terminal, command_again, progress_bar, show_page
 
@@ -19,15 +20,10 @@ if TYPE_CHECKING:
     from fedcox.paper.small_study import SmallStudy
 
 
-Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")]
+Out = Annotated[Path, to_write("RUN")]
 Quick = Annotated[bool, typer.Option("--quick", help="A minute instead of the paper's sizes.")]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes at work; default: one for each core.")
-]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace a run that is there already.")
-]
+Overwrite = Annotated[bool, to_replace("a run")]
 
 
 def _run(study: SmallStudy, out: Path, *, quick: bool, overwrite: bool) -> None:
@@ -158,7 +154,7 @@ def synthetic(
     censoring: Annotated[
         Bound,
         typer.Option(help="Censored up to each patient's own median survival, or up to one."),
-    ] = Bound.PATIENT,
+    ] = "patient",
     workers: Workers = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -175,7 +171,7 @@ def synthetic(
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
         from fedcox.paper.synthetic import synthetic as of_the_paper
 
-        reproduction = of_the_paper(quick=quick, bound=censoring.value)
+        reproduction = of_the_paper(quick=quick, bound=censoring)
         run_panels(reproduction, out, workers=workers, resume=resume, overwrite=overwrite)
 
 

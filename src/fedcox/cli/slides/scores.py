@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedcox.cli.slides.options import (
+from fedcox.cli.options import (
     AssumeMpp,
     ComputeDevice,
     DeepZoomTile,
     ManifestFile,
     ModelFolder,
     WorkFolder,
+    to_replace,
+    to_write,
 )
 from fedcox.cli.terminal import command_again, progress_bar, say, show_page
 
@@ -28,7 +30,7 @@ def predict(
         Path,
         typer.Option(metavar="FOLDER", help="Features, reduced as those of the training were."),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
+    out: Annotated[Path, to_write("FILE.csv", "file")],
     patient_score: Annotated[
         Literal["mean", "max", "concat"],
         typer.Option(
@@ -41,9 +43,7 @@ def predict(
         typer.Option(metavar="TIME", help="Also the chance to be free of the event; repeat."),
     ] = None,
     device: ComputeDevice = "cpu",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a file")] = False,
 ) -> None:
     """Score new slides: one line per slide, with its own score and its patient's risk.
 
@@ -102,7 +102,7 @@ def heatmap(
     model: ModelFolder,
     manifest: ManifestFile,
     work: WorkFolder,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder to write.")],
+    out: Annotated[Path, to_write("FOLDER")],
     slide: SlideNames = None,
     features: ReducedFolder = None,
     every_tile: EveryTileFolder = None,

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from fedcox.cli.slides.options import AssumeMpp, ManifestFile, WorkFolder
+from fedcox.cli.options import AssumeMpp, ManifestFile, WorkFolder, to_replace, to_write
 from fedcox.cli.terminal import Terminal, progress_bar, say
 
 _FILES = ("slides", "slides.csv", "patients.csv", "planted.json")
 
 
 def simulate(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder to write.")],
+    out: Annotated[Path, to_write("FOLDER")],
     patients: Annotated[int, typer.Option(min=1, help="Patients over all centers.")] = 60,
     centers: Annotated[int, typer.Option(min=1, help="Number of centers, unequal.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 0,
@@ -26,9 +26,7 @@ def simulate(
         float,
         typer.Option(min=0.1, max=4.0, metavar="MICROMETRES", help="Micrometres per pixel."),
     ] = 1.0,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a simulation that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a simulation")] = False,
 ) -> None:
     """Simulate slides: real pyramids on the disk, slides.csv, patients.csv, planted.json.
 
@@ -181,15 +179,11 @@ def train_unet(
             metavar="FOLDER", help="Masks of the same names and sizes, white where tissue is."
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE.safetensors", help="The file to write.")
-    ],
+    out: Annotated[Path, to_write("FILE.safetensors", "file")],
     mask_um: MaskUm = 8.0,
     steps: Annotated[int, typer.Option(min=1, help="Steps of four crops each.")] = 500,
     seed: Annotated[int, typer.Option(min=0, help="Of weights and crops.")] = 0,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a file")] = False,
 ) -> None:
     """Train a U-Net to find tissue, for `fedcox slides segment --unet`.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedcox.cli.slides.options import ComputeDevice, ManifestFile
+from fedcox.cli.options import ComputeDevice, ManifestFile, to_replace, to_write
 from fedcox.cli.terminal import command_again, progress_bar, say
 
 if TYPE_CHECKING:
@@ -144,16 +144,14 @@ def training_display(epochs: int) -> Iterator[TrainingWatcher]:
         yield watch
 
 
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace a model that is there already.")
-]
+Overwrite = Annotated[bool, to_replace("a model")]
 
 
 def train(
     manifest: ManifestFile,
     patients: PatientsFile,
     features: ReducedFolder,
-    out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The folder to write.")],
+    out: Annotated[Path, to_write("MODEL")],
     time: TimeColumn = "time",
     event: EventColumn = "event",
     event_value: EventValue = None,
