@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from fedcox.cli.options import HospitalFile
 from fedcox.cli.terminal import Terminal, folder_option
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fedcox.deployment.approval import Approvals, Request
     from fedcox.deployment.center_folder import CenterFolder, CenterSettings
 
@@ -57,8 +58,6 @@ def join(
 
     Example: fedcox center join A.kit
     """
-    from datetime import UTC, datetime
-
     from fedcox.deployment import center_folder as folders
 
     now = datetime.now(UTC)
@@ -70,8 +69,6 @@ def join(
 
 
 def _show(joined: CenterFolder, folder: Path) -> None:
-    from rich.markup import escape
-
     from fedcox.cli.terminal import Terminal
     from fedcox.privacy.identity import Identity
 
@@ -157,7 +154,7 @@ def start(
     _attend(home, settings, watched, console)
 
 
-def _greet(home: CenterFolder, console: Console) -> None:
+def _greet(home: CenterFolder, console: Terminal) -> None:
     """Whether the coordinator is there, and how long this center's kit is valid."""
     from fedcox.deployment import client
     from fedcox.deployment.client import validity
@@ -172,7 +169,7 @@ def _greet(home: CenterFolder, console: Console) -> None:
 
 
 def _attend(
-    home: CenterFolder, settings: CenterSettings, watched: _CenterTerminal, console: Console
+    home: CenterFolder, settings: CenterSettings, watched: _CenterTerminal, console: Terminal
 ) -> None:
     """Answer until Ctrl-C; an end for any other reason is an error."""
     from fedcox.deployment import client, processes
@@ -201,7 +198,7 @@ class _CenterTerminal:
     """What happens at a center, as lines on its terminal."""
 
     def __init__(
-        self, home: CenterFolder, approvals: Approvals, console: Console, folder: Path
+        self, home: CenterFolder, approvals: Approvals, console: Terminal, folder: Path
     ) -> None:
         from fedcox.files.followed import FollowedFile
 
@@ -311,9 +308,6 @@ def log(folder: CenterHome = Path("center")) -> None:
 
     Example: fedcox center log
     """
-    from rich.markup import escape
-    from rich.table import Table
-
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.files.followed import FollowedFile
 

@@ -22,7 +22,6 @@ from fedcox.cli.terminal import Terminal, command_again, progress_bar, say, show
 
 if TYPE_CHECKING:
     from fedcox.engines.in_process import InProcess
-    from fedcox.evaluation.comparison import Comparison
     from fedcox.evaluation.experiment import Experiment
     from fedcox.evaluation.result import Row
     from fedcox.study.study import Study
@@ -116,24 +115,16 @@ def evaluate(
     from fedcox.evaluation.workers import one_thread_each
 
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
-        from fedcox.evaluation.study_experiment import (
-            FILES,
-            ROWS,
-            begin_folder,
-            check_evaluation_folder,
-            study_experiment,
-            usual_schemes,
-        )
-        from fedcox.reports.evaluation_page import write_evaluation
+        from fedcox.evaluation import study_experiment as way
         from fedcox.study.study import Study
 
         files = given_files(data, center_column, center or [])
-        check_evaluation_folder(out, overwrite=overwrite, resume=resume)
+        way.check_evaluation_folder(out, overwrite=overwrite, resume=resume)
         plan = Study.read(study)
-        names = usual_schemes(plan) if schemes is None else schemes.split(",")
+        names = way.usual_schemes(plan) if schemes is None else schemes.split(",")
         names = [name.strip() for name in names]
         federation, notes = _read(plan, files, center_column, names)
-        experiment = study_experiment(
+        experiment = way.study_experiment(
             plan,
             federation,
             schemes=names,
@@ -142,17 +133,9 @@ def evaluate(
             seeds=tuple(range(seed, seed + runs)),
             without=without or [],
         )
-        begin_folder(out, FILES, overwrite=overwrite)
-        rows = run_with_progress(experiment, out / ROWS, workers or os.cpu_count() or 1)
-        compared = write_evaluation(
-            out,
-            experiment,
-            rows,
-            unit=plan.schema.time_unit,
-            notes=notes,
-            command=command_again(),
-        )
-        _show(compared, experiment, out, notes)
+        way.begin_folder(out, way.FILES, overwrite=overwrite)
+        rows = run_with_progress(experiment, out / way.ROWS, workers or os.cpu_count() or 1)
+        _show(experiment, rows, out, plan.schema.time_unit, notes)
 
 
 def _read(
@@ -183,12 +166,15 @@ def _read(
 
 
 def _show(
-    compared: tuple[Comparison, ...], experiment: Experiment, out: Path, notes: list[str]
+    experiment: Experiment, rows: tuple[Row, ...], out: Path, unit: str, notes: list[str]
 ) -> None:
-    """The tables, what to know about them, and where the page is."""
+    """Write the page; show the tables, what to know about them, and where it is."""
     from fedcox.evaluation.study_experiment import PAGE
+    from fedcox.reports.evaluation_page import write_evaluation
     from fedcox.reports.evaluation_table import evaluation_table, notes_panel
 
+    command = command_again()
+    compared = write_evaluation(out, experiment, rows, unit=unit, notes=notes, command=command)
     console = Terminal()
     for comparison in compared:
         console.print(evaluation_table(comparison, experiment.schemes, title=experiment.name))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
@@ -21,7 +19,7 @@ from fedcox.cli.options import (
     to_replace,
     to_write,
 )
-from fedcox.cli.terminal import Terminal, progress_bar, say, show_page, spinner
+from fedcox.cli.terminal import Terminal, command_given, progress_bar, say, show_page, spinner
 
 if TYPE_CHECKING:
     from fedcox.engines.in_process import InProcess
@@ -89,11 +87,10 @@ def fit(
     files = given_files(data, center_column, center or [])
     check_run_folder(out, overwrite=overwrite)
     plan = Study.read(study)
-    command = shlex.join(["fedcox", *sys.argv[1:]])
     limits = given_policies(policy or [])
     with at_most(threads):
         fitted = fit_with_progress(plan, files, center_column, limits, budget)
-    fitted = replace(fitted, command=command)
+    fitted = replace(fitted, command=command_given())
     show(write_run(fitted, out, overwrite=overwrite), out / "report.html")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +17,8 @@ from fedcox.cli.terminal import Terminal, command_again, progress_bar, show_page
 
 if TYPE_CHECKING:
     from fedcox.evaluation.comparison import Claim
-    from fedcox.paper.reproduction import Compared, Reproduction
+    from fedcox.paper.reproduction import Compared, Progress, Reproduction, SmallStudy
     from fedcox.paper.slides_run import SlidesRequest
-    from fedcox.paper.small_study import SmallStudy
 
 
 Out = Annotated[Path, to_write("RUN")]
@@ -26,18 +27,36 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run that wa
 Overwrite = Annotated[bool, to_replace("a run")]
 
 
-def _run(study: SmallStudy, out: Path, *, quick: bool, overwrite: bool) -> None:
+def _run(
+    name: str,
+    run: Callable[[bool, Progress], SmallStudy],
+    html: Callable[..., str],
+    out: Path,
+    *,
+    quick: bool,
+    overwrite: bool,
+) -> None:
     """Run one of the small studies, and write its numbers and its page."""
-    study.check(out, overwrite=overwrite)
+    from fedcox.reports.page import PageFolder
+
+    folder = PageFolder(name, "reproduction")
+    folder.check(out, overwrite=overwrite)
+    with _watching(name) as watch:
+        result = run(quick, watch)
+    folder.write(out, result.to_json(), html(result, command=command_again()))
+    show_page(out / folder.page)
+
+
+@contextmanager
+def _watching(name: str) -> Iterator[Progress]:
+    """A bar for what says how many of how many are done, and what comes next."""
     with progress_bar() as progress:
-        task = progress.add_task(study.name)
+        task = progress.add_task(name)
 
         def watch(done: int, total: int, words: str) -> None:
-            progress.update(task, completed=done, total=total, description=words or study.name)
+            progress.update(task, completed=done, total=total, description=words or name)
 
-        result = study.run(quick, watch)
-    study.write(out, result, command=command_again())
-    show_page(out / study.page)
+        yield watch
 
 
 def appendix_a(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -45,11 +64,9 @@ def appendix_a(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> 
 
     fedcox reproduce appendix-a --quick --out appendix-a
     """
-    from fedcox.paper import appendix_a as paper
-    from fedcox.paper.small_study import SmallStudy
+    from fedcox.paper.appendix_a import appendix_html, run_appendix_a
 
-    study = SmallStudy("appendix-a", paper.run_appendix_a, paper.appendix_html)
-    _run(study, out, quick=quick, overwrite=overwrite)
+    _run("appendix-a", run_appendix_a, appendix_html, out, quick=quick, overwrite=overwrite)
 
 
 def communication(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -59,10 +76,9 @@ def communication(out: Out, quick: Quick = False, overwrite: Overwrite = False) 
     """
     from fedcox.paper.communication import run_communication
     from fedcox.paper.communication_page import communication_html
-    from fedcox.paper.small_study import SmallStudy
 
-    study = SmallStudy("communication", run_communication, communication_html)
-    _run(study, out, quick=quick, overwrite=overwrite)
+    run, html = run_communication, communication_html
+    _run("communication", run, html, out, quick=quick, overwrite=overwrite)
 
 
 def compression(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -78,10 +94,9 @@ def compression(out: Out, quick: Quick = False, overwrite: Overwrite = False) ->
     with one_thread_each():
         from fedcox.paper.compression import run_compression
         from fedcox.paper.compression_page import compression_html
-        from fedcox.paper.small_study import SmallStudy
 
-        study = SmallStudy("compression", run_compression, compression_html)
-        _run(study, out, quick=quick, overwrite=overwrite)
+        run, html = run_compression, compression_html
+        _run("compression", run, html, out, quick=quick, overwrite=overwrite)
 
 
 def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -96,10 +111,8 @@ def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> Non
     with one_thread_each():
         from fedcox.paper.privacy import run_privacy
         from fedcox.paper.privacy_page import privacy_html
-        from fedcox.paper.small_study import SmallStudy
 
-        study = SmallStudy("privacy", run_privacy, privacy_html)
-        _run(study, out, quick=quick, overwrite=overwrite)
+        _run("privacy", run_privacy, privacy_html, out, quick=quick, overwrite=overwrite)
 
 
 def run_panels(
@@ -243,15 +256,10 @@ def _run_slides(
 
     source.check()
     prepare_folder(out, resume=resume, overwrite=overwrite, simulated=source.simulated)
-    with progress_bar() as progress:
-        task = progress.add_task("slides")
-
-        def watch(done: int, total: int, words: str) -> None:
-            progress.update(task, completed=done, total=total, description=words or "slides")
-
+    command = command_again()
+    with _watching("slides") as watch:
         study = run_slides(out, source, quick, watch)
-        progress.update(task, description="drawing maps")
-        command = command_again()
+        watch(1, 1, "drawing maps")
         draw_examples(study, out / MAPS, command=command)
     write_slides(out, study, command=command)
     title = "Simulated slides: what was found" if study.simulated else "What was found"

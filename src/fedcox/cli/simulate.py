@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.markup import escape
 
 from fedcox.cli.options import to_replace
 from fedcox.cli.terminal import Terminal, progress_bar
@@ -110,8 +111,6 @@ def simulate(
 
 def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:
     """The hospitals, and how to go on."""
-    from rich.markup import escape
-
     from fedcox.reports.counts_figure import simulation_table
 
     console = Terminal()

@@ -19,7 +19,7 @@ from fedcox.data.synthetic import CensoringBound, simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator
-from fedcox.paper.small_study import Progress
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.reports.number_text import count_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.reports.plot import (
@@ -109,7 +109,7 @@ class AppendixA:
 
 
 def run_appendix_a(
-    quick: bool = False, progress: Progress = lambda done, total, words: None, seed: int = 0
+    quick: bool = False, progress: Progress = silent, seed: int = 0
 ) -> AppendixA:
     """Simulate studies and fit both models to each; `quick` takes fewer and smaller ones."""
     patients, runs = (1000, 4) if quick else (2000, 20)

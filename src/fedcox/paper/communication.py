@@ -26,7 +26,7 @@ from fedcox.federation.batch import PatientBatch
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import BYTES_PER_NUMBER, LedgerRow
 from fedcox.federation.query import Federation
-from fedcox.paper.small_study import Progress
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
@@ -247,7 +247,7 @@ class CommunicationStudy:
 
 
 def run_communication(
-    quick: bool = False, progress: Progress = lambda done, total, words: None, seed: int = 0
+    quick: bool = False, progress: Progress = silent, seed: int = 0
 ) -> CommunicationStudy:
     """Run every method over the grid of T and P; `quick` takes fewer patients and sizes."""
     patients = 1000 if quick else 2000

@@ -21,7 +21,7 @@ from fedcox.evaluation.comparison import Claim
 from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
 from fedcox.federation.compression import CompressionName
-from fedcox.paper.small_study import Progress
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
@@ -174,7 +174,7 @@ class CompressionStudy:
 
 
 def run_compression(
-    quick: bool = False, progress: Progress = lambda done, total, words: None, seed: int = 0
+    quick: bool = False, progress: Progress = silent, seed: int = 0
 ) -> CompressionStudy:
     """Simulate studies and train each by every method; `quick` takes fewer and smaller ones."""
     sizes = QUICK if quick else FULL

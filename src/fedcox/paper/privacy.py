@@ -28,7 +28,7 @@ from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
-from fedcox.paper.small_study import Progress
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
@@ -123,7 +123,7 @@ def _read(value: Any) -> Any:
 
 
 def run_privacy(
-    quick: bool = False, progress: Progress = lambda done, total, words: None, seed: int = 0
+    quick: bool = False, progress: Progress = silent, seed: int = 0
 ) -> PrivacyStudy:
     """Simulate studies and fit each under every epsilon; `quick` takes fewer of them."""
     studies = _QUICK_STUDIES if quick else _STUDIES

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.markup import escape
 from rich.table import Table
@@ -28,6 +28,18 @@ from fedcox.reports.evaluation_page import (
 Compared = Mapping[tuple[str, Evaluation], Comparison]
 SUMMARY, PAGE = "reproduction.json", "reproduction.html"
 _Rows = Mapping[str, tuple[Row, ...]]
+#: Hears how many of how many things are done, and what comes next.
+Progress = Callable[[int, int, str], None]
+
+
+def silent(done: int, total: int, words: str) -> None:
+    """Nobody hears of progress."""
+
+
+class SmallStudy(Protocol):
+    """What came out of a study of the paper that leaves its numbers and a page."""
+
+    def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, eq=False)

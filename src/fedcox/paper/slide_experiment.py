@@ -27,8 +27,8 @@ from fedcox.evaluation.scheme import TrainingTraffic
 from fedcox.evaluation.seeds import derived_seed
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.models.architecture import TileScorer
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.paper.slide_study import DISCRETE, MINI
-from fedcox.paper.small_study import Progress
 from fedcox.slides.feature_files import LARGEST_FEATURE
 from fedcox.slides.reduction import (
     Reducer,
@@ -204,7 +204,7 @@ def judged_folds(
     *,
     folds: int,
     seeds: Sequence[int],
-    progress: Progress = lambda done, total, words: None,
+    progress: Progress = silent,
 ) -> Iterator[JudgedFold]:
     """Every fold of every run, one after the other."""
     total, done = folds * len(seeds), 0

@@ -21,6 +21,7 @@ import numpy as np
 from fedcox.errors import OutputError
 from fedcox.evaluation.result import Row, library_versions
 from fedcox.files.writing import whole_file
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.paper.slide_experiment import JudgedFold, SlidePatients, SlideRecipe, judged_folds
 from fedcox.paper.slide_pipeline import (
     EmbeddedSlides,
@@ -29,7 +30,6 @@ from fedcox.paper.slide_pipeline import (
     embedded_slides,
 )
 from fedcox.paper.slide_study import HeldOutSlide, SlideStudy, TileRanking, planted_auc
-from fedcox.paper.small_study import Progress
 from fedcox.slides.encoder import Device
 from fedcox.slides.feature_files import OpenedBag
 from fedcox.slides.simulated_slides import SimulatedSlides, read_simulated, simulate_slides
@@ -77,7 +77,7 @@ QUICK = SimulatedSizes(patients=130, size_px=416, runs=1)
 def run_simulated_slides(
     folder: Path,
     sizes: SimulatedSizes,
-    progress: Progress = lambda done, total, words: None,
+    progress: Progress = silent,
     *,
     device: Device = "cpu",
 ) -> SlideStudy:
@@ -129,7 +129,7 @@ def run_real_slides(
     *,
     quick: bool,
     cancer: str | None = None,
-    progress: Progress = lambda done, total, words: None,
+    progress: Progress = silent,
 ) -> SlideStudy:
     """The paper's experiment on slides of one's own; `quick` makes one run of folds."""
     given = source.encoder.weights or source.encoder.onnx or source.features

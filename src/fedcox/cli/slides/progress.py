@@ -16,8 +16,6 @@ import typer
 from fedcox.cli.terminal import Terminal, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fedcox.slides.step import StepOutcome, StepProgress, Watch
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -52,7 +50,7 @@ def step_display(title: str) -> Iterator[Watch]:
 class _Lines:
     """Plain lines: every failure, and where the step stands at most every few seconds."""
 
-    def __init__(self, title: str, console: Console) -> None:
+    def __init__(self, title: str, console: Terminal) -> None:
         self._title, self._console = title, console
         self._printed = time.monotonic()
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from fedcox.cli.options import AssumeMpp, ManifestFile, WorkFolder, to_replace, to_write
 from fedcox.cli.terminal import Terminal, progress_bar, say
@@ -69,9 +71,6 @@ def inspect(
 
     Example: fedcox slides inspect work/reduced/SLIDE.h5
     """
-    from rich.markup import escape
-    from rich.table import Table
-
     from fedcox.slides.contents import contents
 
     listing = contents(path)

@@ -194,13 +194,7 @@ def train(
     Example: fedcox slides train slides.csv --patients patients.csv --features work/reduced
     --out model
     """
-    from fedcox.slides.manifest import OutcomeColumns
-    from fedcox.slides.training import (
-        SlideNetworkChoice,
-        TrainingFiles,
-        check_model_folder,
-        write_model,
-    )
+    from fedcox.slides.training import SlideNetworkChoice, check_model_folder
     from fedcox.study.plan import NetworkSolverChoice, TrainingNoise
 
     check_model_folder(out, overwrite=overwrite)
@@ -211,18 +205,24 @@ def train(
     network = SlideNetworkChoice(
         hidden, width, horizon, link, balanced, slide_weight, device, precision, seed
     )
-    columns = OutcomeColumns(time=time, event=event, event_value=event_value)
-    files = TrainingFiles(manifest, patients, features, columns)
-    training = _trained(files, network, choice, secure_sums=secure_sums, checkpoint=checkpoint)
-    write_model(training, out, command_again(), overwrite=overwrite)
-    _tell(training, out)
+    files = _files(manifest, patients, features, time, event, event_value)
+    _write(_trained(files, network, choice, secure_sums, checkpoint), out, overwrite=overwrite)
+
+
+def _files(
+    manifest: Path, patients: Path, features: Path, time: str, event: str, value: str | None
+) -> TrainingFiles:
+    from fedcox.slides.manifest import OutcomeColumns
+    from fedcox.slides.training import TrainingFiles
+
+    columns = OutcomeColumns(time=time, event=event, event_value=value)
+    return TrainingFiles(manifest, patients, features, columns)
 
 
 def _trained(
     files: TrainingFiles,
     network: SlideNetworkChoice,
     choice: NetworkSolverChoice,
-    *,
     secure_sums: bool,
     checkpoint: Path | None,
 ) -> SlideTraining:
@@ -251,11 +251,12 @@ def _trained(
         )
 
 
-def _tell(training: SlideTraining, out: Path) -> None:
-    """What was trained, in a few lines, and who was left out."""
+def _write(training: SlideTraining, out: Path, *, overwrite: bool) -> None:
+    """Write the model; tell what was trained, in a few lines, and who was left out."""
     from fedcox.cli.slides.progress import tell_left_out
-    from fedcox.slides.training import training_lines
+    from fedcox.slides.training import training_lines, write_model
 
+    write_model(training, out, command_again(), overwrite=overwrite)
     for line in training_lines(training, out):
         say(line)
     cohorts = training.cohorts
