@@ -25,6 +25,14 @@ _PAUSE = 0.5
 CenterHome = Annotated[
     Path, typer.Option("--folder", metavar="FOLDER", help="This center's folder.")
 ]
+BudgetFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where these patients are in studies of several coordinators: the one file of "
+        "what all of them spend. Kept from then on; else FOLDER/budget.jsonl.",
+    ),
+]
 
 
 def join(
@@ -69,7 +77,6 @@ def join(
 
 
 def _show(joined: CenterFolder, folder: Path) -> None:
-    from fedcox.cli.terminal import Terminal
     from fedcox.privacy.identity import Identity
 
     console = Terminal(soft_wrap=True, highlight=False)
@@ -87,8 +94,6 @@ def _show(joined: CenterFolder, folder: Path) -> None:
 
 
 def _password(kit: Path, file: Path | None) -> str:
-    import sys
-
     from fedcox.errors import DeploymentError
 
     if file is None:
@@ -119,14 +124,7 @@ def start(
         list[str] | None,
         typer.Option(metavar="CODE", help="Approve the study of this code; repeat."),
     ] = None,
-    budget: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where these patients are in studies of several coordinators: the one file of "
-            "what all of them spend. Kept from then on; else FOLDER/budget.jsonl.",
-        ),
-    ] = None,
+    budget: BudgetFile = None,
     unseen: Annotated[
         bool,
         typer.Option("--unseen", help="With --approve: also one that was not shown here yet."),
@@ -157,7 +155,6 @@ def start(
 def _greet(home: CenterFolder, console: Terminal) -> None:
     """Whether the coordinator is there, and how long this center's kit is valid."""
     from fedcox.deployment import client
-    from fedcox.deployment.client import validity
 
     away = client.why_not_connected(home)
     console.print(
@@ -165,7 +162,7 @@ def _greet(home: CenterFolder, console: Terminal) -> None:
         if away is None
         else f"{home.name} waits for the coordinator: {away}. It is tried again until Ctrl-C."
     )
-    console.print(validity(home))
+    console.print(client.validity(home))
 
 
 def _attend(
@@ -255,14 +252,7 @@ def approve(
     decline: Annotated[
         bool, typer.Option("--decline", help="Say no to it, or take an approval back.")
     ] = False,
-    budget: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where these patients are in studies of several coordinators: the one file of "
-            "what all of them spend. Kept from then on; else FOLDER/budget.jsonl.",
-        ),
-    ] = None,
+    budget: BudgetFile = None,
     unseen: Annotated[
         bool,
         typer.Option("--unseen", help="Approve a study that was not shown here: unattended."),
