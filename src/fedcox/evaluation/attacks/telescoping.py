@@ -25,7 +25,6 @@ from fedcox.federation.setting import Setting
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.derivatives import Detail
 from fedcox.survival.link import AbstractLink
-from fedcox.survival.risk_set_moments import RiskSetMoments
 
 _COLD = -1.5
 #: Two heights tell events from the others where their slopes differ by more than a constant.
@@ -115,42 +114,6 @@ def _from_the_tail(
             sums[interval] = (row - (1.0 - ratio[interval]) * later) / ratio[interval]
         later = sums[interval]
     return sums
-
-
-def telescope_risk_sets(
-    first: RiskSetMoments,
-    table: LifeTable,
-    second: RiskSetMoments | None = None,
-    beta: FloatArray | None = None,
-) -> list[Candidate]:
-    """Single patients in WebDISCO's sums at β = 0, and pairs with those at another `beta`."""
-    sums = GroupSums(first.first)
-    claims = single_patients(sums, table)
-    if second is None or beta is None:
-        return claims
-    for interval in np.flatnonzero(np.isclose(table.leaving, 2.0)).tolist():
-        both = _step(first.first, interval)
-        pair = _pair(both, _step(second.total, interval), _step(second.first, interval), beta)
-        claims += [Candidate(x, interval + 1) for x in pair]
-    return claims
-
-
-def _step(sums: FloatArray, interval: int) -> FloatArray:
-    later = sums[interval + 1] if interval + 1 < sums.shape[0] else np.zeros_like(sums[0])
-    return np.asarray(sums[interval] - later)
-
-
-def _pair(
-    both: FloatArray, total: FloatArray, weighted: FloatArray, beta: FloatArray
-) -> list[FloatArray]:
-    """Two patients from x₁ + x₂, e₁ + e₂ and e₁x₁ + e₂x₂, e = exp(β·x): e₁e₂ is known too."""
-    product = np.exp(float(beta @ both))
-    root = float(total) ** 2 / 4.0 - product
-    if root <= 1e-12 * product:
-        return []
-    high, low = float(total) / 2.0 + np.sqrt(root), float(total) / 2.0 - np.sqrt(root)
-    one = (weighted - low * both) / (high - low)
-    return [one, both - one]
 
 
 def probe_risk_sets(
