@@ -1,4 +1,4 @@
-"""WebDISCO's sums as a coordinator would read them; no command does, and no hospital answers."""
+"""WebDISCO's sums as a coordinator would read them; no command does, no hospital answers."""
 
 from __future__ import annotations
 
