@@ -20,7 +20,7 @@ from fedcox.data.synthetic import CensoringBound
 from fedcox.evaluation.problem import PaperPatients
 from fedcox.evaluation.scheme import Recipe
 from fedcox.paper.compression import CompressionStudy, Sizes
-from fedcox.paper.reproduction import Reproduction
+from fedcox.paper.reproduction import Reproduction, stored_study
 from fedcox.paper.slide_pipeline import EncoderChoice
 from fedcox.paper.slides import SimulatedSizes
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Ready, Tiles
@@ -189,7 +189,7 @@ def test_the_study_of_compression_writes_numbers_and_a_page(
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {"compression.json", "compression.html"}
     record = json.loads((tmp_path / "run" / "compression.json").read_text(encoding="utf-8"))
-    assert CompressionStudy.from_json(record).columns == (2, 3)
+    assert stored_study(CompressionStudy, record).columns == (2, 3)
     again = fedcox(*command)
     assert again.status == 2
     assert "--overwrite" in again.err

@@ -101,12 +101,6 @@ class AppendixA:
         """Ready for JSON."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> AppendixA:
-        """The result whose JSON this is."""
-        approaches = tuple(Approach(**approach) for approach in record["approaches"])
-        return cls(**{**record, "approaches": approaches})
-
 
 def run_appendix_a(
     quick: bool = False, progress: Progress = silent, seed: int = 0

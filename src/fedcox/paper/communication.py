@@ -235,16 +235,6 @@ class CommunicationStudy:
         """Ready for JSON."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> CommunicationStudy:
-        """The study whose JSON this is."""
-        read = {
-            "times": tuple(record["times"]),
-            "columns": tuple(record["columns"]),
-            "costs": tuple(_cost_from_json(cost) for cost in record["costs"]),
-        }
-        return cls(**{**record, **read})
-
 
 def run_communication(
     quick: bool = False, progress: Progress = silent, seed: int = 0
@@ -370,12 +360,6 @@ def _cost(
     if method.multiplied:
         close, stop = None, run.set_up + asked[0] + usual * (PAPER_ROUNDS - 1)
     return Cost(method.name, times, columns, usual, run.set_up, close, stop)
-
-
-def _cost_from_json(record: Mapping[str, Any]) -> Cost:
-    messages = ("per_round", "set_up", "close", "stop")
-    read = {name: Messages(**record[name]) if record[name] else None for name in messages}
-    return Cost(**{**record, **read})
 
 
 def slope(sizes: Sequence[int], numbers: Sequence[int]) -> float:

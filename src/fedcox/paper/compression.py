@@ -155,23 +155,6 @@ class CompressionStudy:
         """Ready for JSON, with what the study was made to find out."""
         return {**asdict(self), "claims": [asdict(claim) for claim in claims(self)]}
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> CompressionStudy:
-        """The study whose JSON this is."""
-        trained = tuple(
-            TrainedRun(
-                **{
-                    **run,
-                    "c_indices": tuple(run["c_indices"]),
-                    "losses": tuple(run["losses"]),
-                }
-            )
-            for run in record["trained"]
-        )
-        sizes = {name: tuple(record[name]) for name in ("columns", "rounds")}
-        kept = {name: value for name, value in record.items() if name != "claims"}
-        return cls(**{**kept, **sizes, "trained": trained})
-
 
 def run_compression(
     quick: bool = False, progress: Progress = silent, seed: int = 0

@@ -107,20 +107,6 @@ class PrivacyStudy:
         """Ready for JSON, with what the study was made to find out."""
         return {**asdict(self), "claims": [asdict(claim) for claim in claims(self)]}
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> PrivacyStudy:
-        """The study whose JSON this is."""
-        judged = tuple(
-            Judged(**{name: _read(value) for name, value in record_of_one.items()})
-            for record_of_one in record["judged"]
-        )
-        kept = {name: _read(value) for name, value in record.items() if name != "claims"}
-        return cls(**{**kept, "judged": judged})
-
-
-def _read(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
 
 def run_privacy(
     quick: bool = False, progress: Progress = silent, seed: int = 0

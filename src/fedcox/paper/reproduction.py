@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from pydantic import TypeAdapter
 from rich.markup import escape
 from rich.table import Table
 
@@ -40,6 +41,14 @@ class SmallStudy(Protocol):
     """What came out of a study of the paper that leaves its numbers and a page."""
 
     def to_json(self) -> dict[str, Any]: ...
+
+
+Stored = TypeVar("Stored")
+
+
+def stored_study(kind: type[Stored], record: Mapping[str, Any]) -> Stored:
+    """The study of this kind whose JSON this is; its page is made from it as from the first."""
+    return TypeAdapter(kind).validate_python(record)
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,18 +81,6 @@ class TableLine:
 
 
 @dataclass(frozen=True)
-class FoldLine:
-    """One test set."""
-
-    name: str
-    patients: str
-    events: str
-    mini: str
-    discrete: str
-    auc: str
-
-
-@dataclass(frozen=True)
 class ExampleFigure:
     """The pictures of the example slide and what to say about them."""
 
@@ -135,8 +123,8 @@ def slides_html(
         "here": _here(study),
         "paper": _paper(study.cancer),
         "interval": REPLICATES[comparison.replicates],
+        "fold_heads": _fold_heads(study),
         "folds": _fold_lines(study),
-        "rankings": bool(study.rankings),
         "example": example,
         "method": method_lines(study),
         "seconds": [(name, f"{value:,.1f}") for name, value in study.seconds.items()],
@@ -220,20 +208,27 @@ def _paper(cancer: str | None) -> list[TableLine]:
     ]
 
 
-def _fold_lines(study: SlideStudy) -> list[FoldLine]:
+def _fold_heads(study: SlideStudy) -> list[str]:
+    heads = ["run, fold", "patients", "events", MINI, DISCRETE]
+    return [*heads, "planted tiles, AUC"] if study.rankings else heads
+
+
+def _fold_lines(study: SlideStudy) -> list[tuple[str, ...]]:
+    """Every test set."""
     by_key = {(row.seed, row.fold, row.scheme): row for row in study.rows}
     lines = []
     for seed, fold in dict.fromkeys((row.seed, row.fold) for row in study.rows):
         row = by_key[seed, fold, DISCRETE]
         aucs = [one.auc for one in study.rankings if (one.seed, one.fold) == (seed, fold)]
+        auc = f"{fmean(aucs):.3f} over {noun_text(len(aucs), 'slide')}" if aucs else DASH
         lines.append(
-            FoldLine(
+            (
                 f"{seed + 1}, {fold}",
                 count_text(row.patients),
                 count_text(row.events),
                 _number(by_key[seed, fold, MINI].c_index),
                 _number(row.c_index),
-                f"{fmean(aucs):.3f} over {noun_text(len(aucs), 'slide')}" if aucs else DASH,
+                *([auc] if study.rankings else []),
             )
         )
     return lines
