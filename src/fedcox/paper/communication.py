@@ -226,10 +226,8 @@ class CommunicationStudy:
     versions: Mapping[str, str]
 
     def cost(self, method: str, times: int, columns: int) -> Cost:
-        for cost in self.costs:
-            if (cost.method, cost.times, cost.columns) == (method, times, columns):
-                return cost
-        raise KeyError((method, times, columns))
+        costs = {(cost.method, cost.times, cost.columns): cost for cost in self.costs}
+        return costs[method, times, columns]
 
     def to_json(self) -> dict[str, Any]:
         """Ready for JSON."""

@@ -108,7 +108,7 @@ def _kilobytes(sizes: list[float]) -> ValueAxis:
 def _lines(result: CompressionStudy, columns: int) -> list[tuple[str, ...]]:
     """Every method after its most rounds."""
     whole = result.last(DOUBLES, columns).bytes_up
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for method in METHODS:
         run = result.last(method.name, columns)
         gap, error = result.difference(method.name, columns)

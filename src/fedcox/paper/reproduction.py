@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 from pydantic import TypeAdapter
 from rich.markup import escape
 from rich.table import Table
@@ -24,6 +25,8 @@ from fedcox.reports.evaluation_page import (
     EvaluationPage,
     write_evaluation_page,
 )
+from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.concordance import concordance_index
 
 #: Comparisons by panel and evaluation.
 Compared = Mapping[tuple[str, Evaluation], Comparison]
@@ -77,16 +80,24 @@ class Reproduction:
 
 def summary_of(comparison: Comparison, scheme: str) -> SchemeSummary:
     """One scheme of a comparison."""
-    for summary in comparison.schemes:
-        if summary.scheme == scheme:
-            return summary
-    raise KeyError(scheme)
+    return {summary.scheme: summary for summary in comparison.schemes}[scheme]
 
 
 def mean_of(comparison: Comparison, scheme: str) -> float:
     """The scheme's mean c-index; NaN where no test set gave one, which no claim survives."""
     mean = summary_of(comparison, scheme).mean
     return float("nan") if mean is None else mean
+
+
+def mean_and_error(values: FloatArray) -> tuple[float, float]:
+    """The mean, and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+
+
+def index_of(risk: FloatArray, patients: Cohort) -> float:
+    """The c-index of a risk on these patients; NaN where no two can be compared."""
+    index = concordance_index(patients.time, patients.event, risk).index
+    return float("nan") if index is None else index
 
 
 def rows_file(folder: Path, panel: str) -> Path:

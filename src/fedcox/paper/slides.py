@@ -37,7 +37,6 @@ from fedcox.slides.step import StepProgress
 from fedcox.slides.tile_scores import ScoredTiles
 from fedcox.slides.tiling import Tiling
 from fedcox.slides.tissue import Region
-from fedcox.survival.bags import Bags
 from fedcox.survival.cohort import BoolArray
 
 #: Held-out slides that are drawn.
@@ -211,7 +210,9 @@ def _study(
         patients=sum(cohort.patients for cohort in patients.cohorts.values()),
         events=sum(int(cohort.event.sum()) for cohort in patients.cohorts.values()),
         slides=len(embedded.patients.opened.bags),
-        tiles=sum(_bags(patients, name).tiles for name in patients.cohorts),
+        tiles=sum(
+            cohort.bags.tiles for cohort in patients.cohorts.values() if cohort.bags is not None
+        ),
         centers={name: cohort.patients for name, cohort in patients.cohorts.items()},
         settings={**settings, **_settings(source, recipe, patients, embedded)},
         rows=tuple(rows),
@@ -231,11 +232,6 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
-
-
-def _bags(patients: SlidePatients, center: str) -> Bags:
-    bags = patients.cohorts[center].bags
-    return Bags((), patients.features) if bags is None else bags
 
 
 def _settings(
