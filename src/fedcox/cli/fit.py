@@ -263,8 +263,7 @@ def predict(
     """
     from fedcox.data.cohort_file import read_table
     from fedcox.files.writing import check_file, write_atomically
-    from fedcox.reports.predictions import predictions
-    from fedcox.reports.run_folder import read_run
+    from fedcox.reports.run_folder import predictions, read_run
 
     fitted = read_run(run)
     check_file(out, overwrite=overwrite)

@@ -14,11 +14,11 @@ from pydantic import TypeAdapter
 from rich.markup import escape
 from rich.table import Table
 
-from fedcox.errors import InputError, OutputError
+from fedcox.errors import OutputError
 from fedcox.evaluation.comparison import REPLICATES, Claim, Comparison, SchemeSummary, compare
 from fedcox.evaluation.experiment import Experiment
 from fedcox.evaluation.result import Evaluation, Row, open_results
-from fedcox.evaluation.study_experiment import begin_folder
+from fedcox.evaluation.study_experiment import begin_folder, check_one_of
 from fedcox.files.writing import check_folder, write_json
 from fedcox.reports.evaluation_page import (
     EvaluatedData,
@@ -128,11 +128,7 @@ def check_resumable_folder(
     kept: str,
 ) -> None:
     """Refuse a folder in use where nobody said a word about it, and one with other files."""
-    if overwrite and resume:
-        raise InputError(
-            "--overwrite and --resume exclude each other.",
-            [f"Say --resume to keep {kept}, --overwrite to begin again."],
-        )
+    check_one_of(overwrite=overwrite, resume=resume, kept=kept)
     if folder.is_dir():
         if not any(folder.iterdir()):
             return

@@ -17,9 +17,9 @@ from fedcox.paper.slide_study import (
     SlideStudy,
     claims,
 )
-from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import DASH, count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
+from fedcox.slides.drawing import shown_picture
 from fedcox.slides.feature_files import KnownSlide
 from fedcox.slides.heatmap import HeatmapOptions, HeatmapStep
 from fedcox.slides.heatmap_files import PAGE, gallery_file, picture_file, write_top_tiles

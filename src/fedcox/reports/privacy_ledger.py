@@ -105,11 +105,7 @@ def summarise(rows: Iterable[LedgerRow]) -> LedgerSummary:
 
 def write_ledger(rows: Iterable[LedgerRow], path: str | Path) -> None:
     """Write one JSON object per line, whole or not at all."""
-    write_atomically(path, (json.dumps(_record(row)) + "\n" for row in rows))
-
-
-def _record(row: LedgerRow) -> dict[str, object]:
-    return row._asdict()
+    write_atomically(path, (json.dumps(row._asdict()) + "\n" for row in rows))
 
 
 def read_ledger(path: str | Path) -> tuple[LedgerRow, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedcox.errors import SlideError
 from fedcox.files.writing import owners_folder, write_atomically
-from fedcox.reports.drawing import write_png
+from fedcox.slides.drawing import write_png
 from fedcox.slides.feature_files import KnownSlide
 from fedcox.slides.heatmap_files import (
     draw_gallery,

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcox.files.writing import write_csv
-from fedcox.reports.drawing import INK, SOFT, WARNING, blank, write
 from fedcox.reports.number_text import signed_text
+from fedcox.slides.drawing import INK, SOFT, WARNING, blank, write
 from fedcox.slides.tile_scores import (
     ColourKey,
     ScoredTiles,
