@@ -79,7 +79,6 @@ def embed(
 
     Example: fedcox slides embed slides.csv --work WORK --weights resnet50.pth --device cuda
     """
-    from fedcox.cli.slides.progress import step_display, tell_outcome
     from fedcox.slides.embedding import embed_slides
     from fedcox.slides.encoder import load_encoder, usual_batch, usual_readers
     from fedcox.slides.manifest import SlideManifest

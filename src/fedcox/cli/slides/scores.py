@@ -17,6 +17,7 @@ from fedcox.cli.options import (
     to_replace,
     to_write,
 )
+from fedcox.cli.slides.progress import step_display, tell_left_out, tell_outcome
 from fedcox.cli.terminal import command_again, progress_bar, say, show_page
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ def predict(
 
     Example: fedcox slides predict model slides.csv --features work/reduced --out scores.csv
     """
-    from fedcox.cli.slides.progress import tell_left_out
     from fedcox.files.writing import check_file, write_atomically
     from fedcox.slides.manifest import SlideManifest
     from fedcox.slides.model import SlideModel, predictions
@@ -121,7 +121,6 @@ def heatmap(
 
     Example: fedcox slides heatmap model slides.csv --work work --out heatmaps
     """
-    from fedcox.cli.slides.progress import step_display, tell_outcome
     from fedcox.slides.heatmap import HeatmapOptions
     from fedcox.slides.heatmap_page import SlideScorer, model_step, write_run_page
     from fedcox.slides.manifest import SlideManifest

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedcox.cli.options import AssumeMpp, ManifestFile, WorkFolder, to_replace, to_write
+from fedcox.cli.slides.progress import take_step
 from fedcox.cli.terminal import Terminal, progress_bar, say
 
 _FILES = ("slides", "slides.csv", "patients.csv", "planted.json")
@@ -139,19 +140,13 @@ def segment(
 
     Example: fedcox slides segment slides.csv --work work
     """
-    from fedcox.cli.slides.progress import step_display, tell_outcome
-    from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.step import run_step
     from fedcox.slides.tiling import Segmentation
     from fedcox.slides.tissue import chosen_finder
 
     step = Segmentation(
         chosen_finder(unet, mask_um), speck_um2, hole_um2, assume_mpp, overviews
     )
-    slides = SlideManifest.read(manifest).slides
-    with step_display("finding tissue") as watch:
-        outcome = run_step(step, slides, work, watch)
-    tell_outcome(outcome, work, "masks")
+    take_step(step, manifest, work, title="finding tissue", folder="masks")
 
 
 MaskUm = Annotated[
@@ -247,13 +242,7 @@ def tile(
 
     Example: fedcox slides tile slides.csv --work work --tile-um 112 --mpp 0.5
     """
-    from fedcox.cli.slides.progress import step_display, tell_outcome
-    from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.step import run_step
     from fedcox.slides.tiling import Tiling
 
     step = Tiling(tile_um, mpp, max_tiles, min_tissue, seed)
-    slides = SlideManifest.read(manifest).slides
-    with step_display("laying tiles") as watch:
-        outcome = run_step(step, slides, work, watch)
-    tell_outcome(outcome, work, "tiles")
+    take_step(step, manifest, work, title="laying tiles", folder="tiles")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fedcox.cli.options import ComputeDevice, ManifestFile, to_replace, to_write
+from fedcox.cli.slides.progress import tell_left_out
 from fedcox.cli.terminal import command_again, progress_bar, say
 
 if TYPE_CHECKING:
@@ -253,7 +254,6 @@ def _trained(
 
 def _write(training: SlideTraining, out: Path, *, overwrite: bool) -> None:
     """Write the model; tell what was trained, in a few lines, and who was left out."""
-    from fedcox.cli.slides.progress import tell_left_out
     from fedcox.slides.training import training_lines, write_model
 
     write_model(training, out, command_again(), overwrite=overwrite)
