@@ -67,8 +67,7 @@ def init(
         ),
     ],
     center: Annotated[
-        list[str],
-        typer.Option("--center", metavar="NAME", help="A hospital; repeat for each."),
+        list[str], typer.Option("--center", metavar="NAME", help="A hospital; repeat for each.")
     ],
     port: Annotated[
         int, typer.Option(metavar="PORT", help="The only port that the hospitals need.")

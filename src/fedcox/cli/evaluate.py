@@ -68,8 +68,7 @@ Schemes = Annotated[
     ),
 ]
 Folds = Annotated[
-    int | None,
-    typer.Option(metavar="K", help="Folds inside each center; 5 unless --left-out."),
+    int | None, typer.Option(metavar="K", help="Folds inside each center; 5 unless --left-out.")
 ]
 LeftOut = Annotated[
     bool,

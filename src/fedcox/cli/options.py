@@ -21,8 +21,7 @@ def to_replace(what: str) -> Any:
 # Studies and their patients: one file for all, or one per center.
 
 StudyFile = Annotated[
-    Path,
-    typer.Argument(metavar="STUDY.toml", help="The study file, the same for everyone."),
+    Path, typer.Argument(metavar="STUDY.toml", help="The study file, the same for everyone.")
 ]
 DataFile = Annotated[
     Path | None,
@@ -122,7 +121,4 @@ DeepZoomTile = Annotated[
         "some.",
     ),
 ]
-ComputeDevice = Annotated[
-    Literal["cpu", "cuda"],
-    typer.Option(help="Where it is computed."),
-]
+ComputeDevice = Annotated[Literal["cpu", "cuda"], typer.Option(help="Where it is computed.")]

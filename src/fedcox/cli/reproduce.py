@@ -116,12 +116,7 @@ def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> Non
 
 
 def run_panels(
-    reproduction: Reproduction,
-    out: Path,
-    *,
-    workers: int | None,
-    resume: bool,
-    overwrite: bool,
+    reproduction: Reproduction, out: Path, *, workers: int | None, resume: bool, overwrite: bool
 ) -> None:
     """Run what is left of it, write the folder, and show what was found."""
     from fedcox.paper.reproduction import (
@@ -283,19 +278,16 @@ def slides(
         typer.Option(metavar="PATIENTS.csv", help="With --slides: patient_id, time, event."),
     ] = None,
     weights: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --slides: weights of a ResNet-50."),
+        Path | None, typer.Option(metavar="FILE", help="With --slides: weights of a ResNet-50.")
     ] = None,
     onnx: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --slides: an encoder as ONNX.")
     ] = None,
     features: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="With --slides: features ready made."),
+        Path | None, typer.Option(metavar="FOLDER", help="With --slides: features ready made.")
     ] = None,
     work: Annotated[
-        Path | None,
-        typer.Option(metavar="WORK", help="With --slides: where steps keep files."),
+        Path | None, typer.Option(metavar="WORK", help="With --slides: where steps keep files.")
     ] = None,
     cancer: Annotated[
         str | None,

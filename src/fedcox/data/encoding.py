@@ -215,10 +215,7 @@ def _covariates(
             missing = _fill_category(encoded[:, first:last], column, faults)
         if refuse_missing:
             faults.add_patients(
-                column.name,
-                missing,
-                "no value",
-                advice=_missing_options(schema),
+                column.name, missing, "no value", advice=_missing_options(schema)
             )
     return encoded
 

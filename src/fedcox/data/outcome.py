@@ -67,10 +67,7 @@ def read_event(faults: TableFaults, schema: CohortSchema) -> BoolArray:
     missing = distinct.rows_where(is_gap, gaps=True)
     strange = distinct.rows_where(lambda text: canonical(text) in others, gaps=False)
     faults.add_patients(
-        schema.event,
-        missing,
-        "no value",
-        advice="event or censored must be known for everyone",
+        schema.event, missing, "no value", advice="event or censored must be known for everyone"
     )
     need = _event_coding(schema, len(others))
     faults.add_patients(

@@ -321,10 +321,7 @@ def _head(intervals: int | None) -> str:
 def _lines(result: AppendixA, bound: CensoringBound) -> list[tuple[str, list[tuple[str, str]]]]:
     """Every link and reading, with ratio and difference of each grid."""
     return [
-        (
-            f"{link}, {reading}",
-            [(f"{one.ratio:.3f}", f"{one.difference:.2f}") for one in along],
-        )
+        (f"{link}, {reading}", [(f"{one.ratio:.3f}", f"{one.difference:.2f}") for one in along])
         for link in LINK_NAMES
         for reading in READINGS
         if (along := result.along(bound, link, reading))

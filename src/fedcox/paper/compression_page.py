@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedcox.paper.compression import (
-    DOUBLES,
-    LBFGS_NAME,
-    METHODS,
-    CompressionStudy,
-    claims,
-)
+from fedcox.paper.compression import DOUBLES, LBFGS_NAME, METHODS, CompressionStudy, claims
 from fedcox.reports.number_text import (
     DASH,
     bytes_text,

@@ -7,14 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedcox.paper.privacy import (
-    EACH_CENTER,
-    NO_NOISE,
-    SECURE,
-    Judged,
-    PrivacyStudy,
-    claims,
-)
+from fedcox.paper.privacy import EACH_CENTER, NO_NOISE, SECURE, Judged, PrivacyStudy, claims
 from fedcox.reports.number_text import DASH, count_text, one_in_text, short_text, signed_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.reports.plot import (

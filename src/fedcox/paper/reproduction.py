@@ -20,11 +20,7 @@ from fedcox.evaluation.experiment import Experiment
 from fedcox.evaluation.result import Evaluation, Row, open_results
 from fedcox.evaluation.study_experiment import begin_folder, check_one_of
 from fedcox.files.writing import check_folder, write_json
-from fedcox.reports.evaluation_page import (
-    EvaluatedData,
-    EvaluationPage,
-    write_evaluation_page,
-)
+from fedcox.reports.evaluation_page import EvaluatedData, EvaluationPage, write_evaluation_page
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.concordance import concordance_index
 
@@ -120,12 +116,7 @@ def check_reproduction_folder(
 
 
 def check_resumable_folder(
-    folder: Path,
-    is_ours: Callable[[Path], bool],
-    *,
-    overwrite: bool,
-    resume: bool,
-    kept: str,
+    folder: Path, is_ours: Callable[[Path], bool], *, overwrite: bool, resume: bool, kept: str
 ) -> None:
     """Refuse a folder in use where nobody said a word about it, and one with other files."""
     check_one_of(overwrite=overwrite, resume=resume, kept=kept)
@@ -184,9 +175,7 @@ def write_reproduction(
     write_json(folder / SUMMARY, record)
 
 
-def expected_indices(
-    reproduction: str,
-) -> Mapping[str, Mapping[tuple[Evaluation, str], float]]:
+def expected_indices(reproduction: str) -> Mapping[str, Mapping[tuple[Evaluation, str], float]]:
     """Mean c-indices of the stored full run, by panel, evaluation and scheme.
 
     The paper shows its own in figures without numbers; these are what its sizes gave here.

@@ -74,11 +74,7 @@ QUICK = SimulatedSizes(patients=130, size_px=416, runs=1)
 
 
 def run_simulated_slides(
-    folder: Path,
-    sizes: SimulatedSizes,
-    progress: Progress = silent,
-    *,
-    device: Device = "cpu",
+    folder: Path, sizes: SimulatedSizes, progress: Progress = silent, *, device: Device = "cpu"
 ) -> SlideStudy:
     """Simulate slides in `folder` and go the whole way; what is there already is used again.
 
@@ -235,10 +231,7 @@ def _versions() -> dict[str, str]:
 
 
 def _settings(
-    source: SlideSource,
-    recipe: SlideRecipe,
-    patients: SlidePatients,
-    embedded: EmbeddedSlides,
+    source: SlideSource, recipe: SlideRecipe, patients: SlidePatients, embedded: EmbeddedSlides
 ) -> dict[str, Any]:
     tiling = source.tiling
     size = recipe.batch_size(patients.cohorts)

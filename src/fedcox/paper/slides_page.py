@@ -102,12 +102,7 @@ def write_slides_page(
     write_atomically(path, slides_html(study, command=command, heatmaps=heatmaps))
 
 
-def slides_html(
-    study: SlideStudy,
-    *,
-    command: str,
-    heatmaps: Path | None = None,
-) -> str:
+def slides_html(study: SlideStudy, *, command: str, heatmaps: Path | None = None) -> str:
     """The page as text."""
     comparison = study.comparison
     tests = noun_text(comparison.seeds, "run") + " of " + noun_text(_folds(study), "fold")

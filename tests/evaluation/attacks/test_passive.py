@@ -19,8 +19,7 @@ from fedcox.evaluation.attacks.observed_sums import (
     Observer,
     Recorder,
 )
-from fedcox.evaluation.attacks.single_patient import read_batches
-from fedcox.evaluation.attacks.telescoping import telescope_blocks
+from fedcox.evaluation.attacks.single_patients import read_batches, telescope_blocks
 from fedcox.federation.queries.risk_set_sums import EventSumsAt, RiskSetSetting, RiskSetSumsAt
 from fedcox.federation.setting import Setting
 from fedcox.solvers.adam import Adam

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedcox.evaluation.attacks.attack_setting import Candidate
 from fedcox.evaluation.attacks.observed_sums import LifeTable
-from fedcox.evaluation.attacks.telescoping import GroupSums, single_patients
+from fedcox.evaluation.attacks.single_patients import GroupSums, single_patients
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.risk_set_moments import RiskSetMoments
 

@@ -34,9 +34,7 @@ OnnxFile = Annotated[
 UntrainedSeed = Annotated[
     int | None,
     typer.Option(
-        metavar="SEED",
-        min=0,
-        help="ResNet-50 with random weights: for simulated slides only.",
+        metavar="SEED", min=0, help="ResNet-50 with random weights: for simulated slides only."
     ),
 ]
 NetworkDevice = Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the network runs.")]
@@ -85,11 +83,7 @@ def embed(
 
     slides = SlideManifest.read(manifest).slides
     encoder = load_encoder(
-        weights=weights,
-        onnx=onnx,
-        untrained=untrained,
-        device=device,
-        precision=precision,
+        weights=weights, onnx=onnx, untrained=untrained, device=device, precision=precision
     )
     _tell(encoder, untrained=untrained is not None)
     with step_display("embedding") as watch:
@@ -148,8 +142,7 @@ GivenReducer = Annotated[
     ),
 ]
 Whiten = Annotated[
-    bool,
-    typer.Option("--whiten", help="Divide every feature that is left by its size."),
+    bool, typer.Option("--whiten", help="Divide every feature that is left by its size.")
 ]
 
 

@@ -79,8 +79,7 @@ SlideNames = Annotated[
     typer.Option(metavar="SLIDE_ID", help="Only this slide; repeat. Default: all."),
 ]
 ReducedFolder = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Reduced features. Default: WORK/reduced."),
+    Path | None, typer.Option(metavar="FOLDER", help="Reduced features. Default: WORK/reduced.")
 ]
 EveryTileFolder = Annotated[
     Path | None,

@@ -116,8 +116,7 @@ HoleArea = Annotated[
 Overviews = Annotated[
     bool,
     typer.Option(
-        "--overviews",
-        help="Also write WORK/overviews/SLIDE.png, to draw masks on for a U-Net.",
+        "--overviews", help="Also write WORK/overviews/SLIDE.png, to draw masks on for a U-Net."
     ),
 ]
 
@@ -152,10 +151,7 @@ def segment(
 MaskUm = Annotated[
     float,
     typer.Option(
-        min=4.0,
-        max=100.0,
-        metavar="MICROMETRES",
-        help="Micrometres per pixel of the pictures.",
+        min=4.0, max=100.0, metavar="MICROMETRES", help="Micrometres per pixel of the pictures."
     ),
 ]
 

@@ -25,8 +25,7 @@ PatientsFile = Annotated[
     typer.Option(metavar="PATIENTS.csv", help="One line per patient: patient_id, time, event."),
 ]
 ReducedFolder = Annotated[
-    Path,
-    typer.Option(metavar="FOLDER", help="Reduced features: WORK/reduced, one file each."),
+    Path, typer.Option(metavar="FOLDER", help="Reduced features: WORK/reduced, one file each.")
 ]
 TimeColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column of follow-up.")]
 EventColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the event.")]
@@ -86,8 +85,7 @@ SlideWeight = Annotated[
     typer.Option(help="Every slide counts once (the paper), or every patient."),
 ]
 SecureSums = Annotated[
-    bool,
-    typer.Option("--secure-sums", help="Only sums over centers are seen, under masks."),
+    bool, typer.Option("--secure-sums", help="Only sums over centers are seen, under masks.")
 ]
 Epsilon = Annotated[
     float | None,

@@ -20,14 +20,12 @@ from fedcox.evaluation.attacks.gradient_inversion import (
 )
 from fedcox.evaluation.attacks.observed_sums import ObservedSource
 from fedcox.evaluation.attacks.read_out import read_the_fit, within_reach
-from fedcox.evaluation.attacks.single_patient import (
+from fedcox.evaluation.attacks.single_patients import (
+    ask_for_block,
     ask_for_single_patients,
+    probe_risk_sets,
     read_batches,
     read_rare_columns,
-)
-from fedcox.evaluation.attacks.telescoping import (
-    ask_for_block,
-    probe_risk_sets,
     telescope_blocks,
 )
 

@@ -36,9 +36,7 @@ _ALL: tuple[AbstractScheme, ...] = (
         federated=False,
     ),
     Scheme(
-        "N-FL",
-        "Cox's loss stratified by center, on minibatches, by Adam",
-        cox.train_on_batches,
+        "N-FL", "Cox's loss stratified by center, on minibatches, by Adam", cox.train_on_batches
     ),
     Scheme(
         "N-FL-EXACT",
