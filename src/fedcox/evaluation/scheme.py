@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, is_dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -158,7 +158,7 @@ class AbstractScheme(ABC):
 
     def settings(self) -> dict[str, Any]:
         """What this scheme was made with, beside the recipe; ready for JSON."""
-        return {}
+        return asdict(self) if is_dataclass(self) else {}
 
     @abstractmethod
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
@@ -174,6 +174,9 @@ class Scheme(AbstractScheme):
     training: Callable[[InProcess, Recipe, int], Trained]
     federated: bool = True
     leaks: bool = False
+
+    def settings(self) -> dict[str, Any]:
+        return {}
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         return self.training(federation, recipe, seed)

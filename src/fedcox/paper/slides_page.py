@@ -70,14 +70,8 @@ def _digest(slide: HeldOutSlide) -> str:
     return sha256(slide.tiles.scores.tobytes()).hexdigest()
 
 
-@dataclass(frozen=True)
-class TableLine:
-    """One data set: both schemes and their difference."""
-
-    name: str
-    mini: str
-    discrete: str
-    difference: str
+#: One data set: its name, both schemes and their difference.
+_TableLine = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -163,7 +157,7 @@ def _facts(study: SlideStudy) -> list[Fact]:
     return facts
 
 
-def _here(study: SlideStudy) -> TableLine:
+def _here(study: SlideStudy) -> _TableLine:
     comparison = study.comparison
     gap = comparison.difference(DISCRETE, MINI)
     words = DASH
@@ -172,7 +166,7 @@ def _here(study: SlideStudy) -> TableLine:
         if gap.low is not None and gap.high is not None:
             words += f" ({signed_text(gap.low)} to {signed_text(gap.high)})"
     name = "simulated slides, here" if study.simulated else f"{study.cancer or 'slides'}, here"
-    return TableLine(
+    return (
         name,
         _mean_sd(summary_of(comparison, MINI)),
         _mean_sd(summary_of(comparison, DISCRETE)),
@@ -189,10 +183,10 @@ def _number(value: float | None) -> str:
     return DASH if value is None else f"{value:.3f}"
 
 
-def _paper(cancer: str | None) -> list[TableLine]:
+def _paper(cancer: str | None) -> list[_TableLine]:
     """The paper's rows: that of the same cancer, or all of them."""
     return [
-        TableLine(
+        (
             name,
             "{:.2f} ± {:.2f}".format(*row[MINI]),
             "{:.2f} ± {:.2f}".format(*row[DISCRETE]),

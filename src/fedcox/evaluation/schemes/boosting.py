@@ -7,7 +7,7 @@ which the mean partial likelihood of the patients left out is best, as `xgboost.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,9 +57,6 @@ class Boosting(AbstractScheme):
 
     def check(self) -> None:
         _xgboost()
-
-    def settings(self) -> dict[str, Any]:
-        return asdict(self)
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         patients = pooled(federation).centers[0].cohort

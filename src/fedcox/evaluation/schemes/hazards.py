@@ -7,8 +7,7 @@ missing value counts as the mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -191,9 +190,6 @@ class FedAvg(AbstractScheme):
     name = "FEDAVG"
     summary = "The study's own hazard model by federated averaging"
     federated = True
-
-    def settings(self) -> dict[str, Any]:
-        return asdict(self)
 
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         model = HazardModel.agreed(federation, recipe, LINKS[recipe.link], every_column=True)
