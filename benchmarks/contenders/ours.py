@@ -121,14 +121,14 @@ def prepare_cox(problem: Problem, patients: Patients) -> Callable[[], Outcome]:
 def prepare_training(problem: Problem, patients: Patients) -> Callable[[], Outcome]:
     """Train the paper's scheme on patients in one center."""
     from fedcox.evaluation.scheme import LinearRisk, Recipe
-    from fedcox.evaluation.schemes.hazards import DiscreteTime
+    from fedcox.evaluation.schemes import SCHEMES
 
     cohort = fedcox.Cohort(patients.covariates, patients.time, patients.event)
     federation = fedcox.InProcess.from_cohorts({"all": cohort})
     recipe = Recipe(cell_batches=problem.batches, cell_batch_size=problem.batch_size)
 
     def run() -> Outcome:
-        trained = DiscreteTime().train(federation, recipe, seed=0)
+        trained = SCHEMES["DT-FL"].train(federation, recipe, seed=0)
         (model,) = trained.models
         if not isinstance(model, LinearRisk):
             raise TypeError("The discrete-time model is linear.")

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcox.cli.audit import FILES
 from fedcox.evaluation.attacks.suite import ATTACKS
 from fedcox.evaluation.audit import AttackOutcome, Audit, AuditedAttack, Protection
 from fedcox.evaluation.membership import Measured, MembershipAudit
@@ -50,7 +49,7 @@ def test_an_audit_prints_counts_by_attack_and_protection(files: Files, fedcox: R
 def test_json_is_printed_alone_and_is_what_is_written(files: Files, fedcox: Run) -> None:
     run = files.folder / "audit"
     ended = fedcox(*words(files, "--json", "--out", run))
-    assert json.loads(ended.out) == json.loads((run / FILES[0]).read_text(encoding="utf-8"))
+    assert json.loads(ended.out) == json.loads((run / "audit.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.usefixtures("quick")
@@ -60,9 +59,9 @@ def test_an_audit_shows_no_patients_value(files: Files, fedcox: Run) -> None:
     marked.to_csv(files.data, index=False)
     run = files.folder / "audit"
     ended = fedcox(*words(files, "--out", run))
-    record = (run / FILES[0]).read_text(encoding="utf-8")
+    record = (run / "audit.json").read_text(encoding="utf-8")
     assert not re.search(r"\d+\.\d{3,}", ended.out + ended.err + record)
-    told = ended.out + ended.err + record + (run / FILES[1]).read_text(encoding="utf-8")
+    told = ended.out + ended.err + record + (run / "audit.html").read_text(encoding="utf-8")
     assert not [name for name in marked["patient"] if name in told]
     assert not [age for age in marked["age"] if str(age) in told]
 
@@ -73,8 +72,8 @@ def test_the_folder_holds_two_files_and_is_replaced_only_when_told(
 ) -> None:
     run = files.folder / "audit"
     assert fedcox(*words(files, "--out", run)).status == 0
-    assert sorted(path.name for path in run.iterdir()) == sorted(FILES)
-    record = json.loads((run / FILES[0]).read_text(encoding="utf-8"))
+    assert sorted(path.name for path in run.iterdir()) == ["audit.html", "audit.json"]
+    record = json.loads((run / "audit.json").read_text(encoding="utf-8"))
     assert record["protections"] == ["exact sums", "exact secure sums"]
     before = files.listing()
     again = fedcox(*words(files, "--out", run))

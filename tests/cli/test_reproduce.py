@@ -15,17 +15,17 @@ import fedcox.paper.privacy as paper_privacy
 import fedcox.paper.slides as paper_slides
 import fedcox.paper.slides_run as slides_run
 import fedcox.paper.synthetic as paper_synthetic
-import fedcox.paper.tcga as paper_tcga
+import fedcox.paper.tcga.experiment as paper_tcga
 from fedcox.data.synthetic import CensoringBound
 from fedcox.evaluation.problem import PaperPatients
 from fedcox.evaluation.scheme import Recipe
 from fedcox.paper.compression import CompressionStudy, Sizes
-from fedcox.paper.reproduction import Reproduction
+from fedcox.paper.reproduction import Reproduction, stored_study
 from fedcox.paper.slide_pipeline import EncoderChoice
 from fedcox.paper.slides import SimulatedSizes
 from fedcox.slides.encoder import AbstractEncoder, AbstractPending, Ready, Tiles
 from tests.cli.conftest import Once, Run
-from tests.data.tcga import made_up
+from tests.paper.tcga import made_up
 from tests.paper.test_privacy import example
 
 SYNTHETIC = ("reproduce", "synthetic", "--quick", "--workers", "1")
@@ -189,7 +189,7 @@ def test_the_study_of_compression_writes_numbers_and_a_page(
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {"compression.json", "compression.html"}
     record = json.loads((tmp_path / "run" / "compression.json").read_text(encoding="utf-8"))
-    assert CompressionStudy.from_json(record).columns == (2, 3)
+    assert stored_study(CompressionStudy, record).columns == (2, 3)
     again = fedcox(*command)
     assert again.status == 2
     assert "--overwrite" in again.err

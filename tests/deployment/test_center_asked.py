@@ -10,10 +10,10 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from rich.console import Console
 
 pytest.importorskip("nvflare")
 from fedcox.cli.center import _attend, _CenterTerminal
+from fedcox.cli.terminal import Terminal
 from fedcox.deployment import client
 from fedcox.deployment.approval import Approvals, Request
 from fedcox.deployment.center_folder import NO_LIMITS, CenterFolder, CenterSettings
@@ -40,7 +40,7 @@ class _Asked:
         self.approvals = Approvals(self.home.pending, self.home.approved)
         study = clinical_study().to_toml() + '\n[privacy]\nnoise = "none"\n'
         self.approvals.ask(Request(_CODE, "lung", study, ("A", "B"), {}, "2030-01-01T00:00"))
-        self.console = Console(file=self.shown, soft_wrap=True)
+        self.console = Terminal(file=self.shown, soft_wrap=True)
         self.watched = _CenterTerminal(self.home, self.approvals, self.console, self.home.path)
 
 

@@ -26,6 +26,7 @@ from fedcox.paper.appendix_a import (
     run_appendix_a,
     sentences,
 )
+from fedcox.paper.reproduction import stored_study
 from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval
 from tests import evaluation_examples as examples
@@ -144,7 +145,7 @@ def test_distances_are_those_of_lifelines_and_of_the_stacked_model() -> None:
 
 def test_json_holds_everything(result: AppendixA) -> None:
     text = json.dumps(result.to_json(), allow_nan=False)
-    assert AppendixA.from_json(json.loads(text)) == result
+    assert stored_study(AppendixA, json.loads(text)) == result
 
 
 def test_progress_is_told_from_nothing_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +194,6 @@ def test_words_hold_the_numbers_of_the_run() -> None:
 
 def test_a_stored_result_gives_the_same_page() -> None:
     result = examples.appendix()
-    back = AppendixA.from_json(json.loads(json.dumps(result.to_json())))
+    back = stored_study(AppendixA, json.loads(json.dumps(result.to_json())))
     page = appendix_html(back, command="again")
     assert page == appendix_html(result, command="again")

@@ -27,6 +27,7 @@ from fedcox.paper.communication import (
     study_cohort,
 )
 from fedcox.paper.communication_page import communication_html
+from fedcox.paper.reproduction import stored_study
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
 from fedcox.solvers.solver import AbstractSolver
@@ -241,7 +242,7 @@ def test_every_patient_is_in_one_center() -> None:
 
 def test_json_holds_everything(study: CommunicationStudy) -> None:
     text = json.dumps(study.to_json(), allow_nan=False)
-    assert CommunicationStudy.from_json(json.loads(text)) == study
+    assert stored_study(CommunicationStudy, json.loads(text)) == study
 
 
 def test_an_unknown_size_is_no_cost(study: CommunicationStudy) -> None:
@@ -330,6 +331,6 @@ def test_the_page_promises_no_privacy(page: str) -> None:
 
 def test_a_stored_study_gives_the_same_page() -> None:
     study = examples.communication()
-    back = CommunicationStudy.from_json(json.loads(json.dumps(study.to_json())))
+    back = stored_study(CommunicationStudy, json.loads(json.dumps(study.to_json())))
     page = communication_html(back, command="again")
     assert page == communication_html(study, command="again")

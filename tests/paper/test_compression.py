@@ -23,6 +23,7 @@ from fedcox.paper.compression import (
     run_compression,
 )
 from fedcox.paper.compression_page import compression_html
+from fedcox.paper.reproduction import stored_study
 from fedcox.solvers.newton import Newton
 from fedcox.survival.concordance import concordance_index
 from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
@@ -107,7 +108,7 @@ def test_training_approaches_the_optimum(study: CompressionStudy) -> None:
 
 def test_json_holds_everything(study: CompressionStudy) -> None:
     record = json.loads(json.dumps(study.to_json(), allow_nan=False))
-    assert CompressionStudy.from_json(record) == study
+    assert stored_study(CompressionStudy, record) == study
     assert [claim["statement"] for claim in record["claims"]] == [
         claim.statement for claim in claims(study)
     ]
@@ -252,6 +253,6 @@ def test_the_page_promises_no_privacy(page: str) -> None:
 
 
 def test_a_stored_study_gives_the_same_page() -> None:
-    back = CompressionStudy.from_json(json.loads(json.dumps(example().to_json())))
+    back = stored_study(CompressionStudy, json.loads(json.dumps(example().to_json())))
     page = compression_html(back, command="again")
     assert page == compression_html(example(), command="again")

@@ -23,6 +23,7 @@ from fedcox.paper.privacy import (
     run_privacy,
 )
 from fedcox.paper.privacy_page import privacy_html
+from fedcox.paper.reproduction import stored_study
 from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
 
 EPSILONS = (1.0, 3.0, 10.0, 30.0)
@@ -83,7 +84,7 @@ def test_the_statements_are_judged_by_the_numbers() -> None:
 
 
 def test_a_stored_study_comes_back() -> None:
-    back = PrivacyStudy.from_json(json.loads(json.dumps(example().to_json())))
+    back = stored_study(PrivacyStudy, json.loads(json.dumps(example().to_json())))
     assert back == example()
 
 
@@ -178,6 +179,6 @@ def test_statements_and_guesses_are_told(page: str) -> None:
 
 
 def test_a_stored_study_gives_the_same_page() -> None:
-    back = PrivacyStudy.from_json(json.loads(json.dumps(example().to_json())))
+    back = stored_study(PrivacyStudy, json.loads(json.dumps(example().to_json())))
     page = privacy_html(back, command="again")
     assert page == privacy_html(example(), command="again")

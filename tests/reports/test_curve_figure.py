@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcox.reports.covariate_groups import covariate_groups
 from fedcox.reports.curve_figure import (
     MOST_CURVES,
     MOST_POINTS,
@@ -22,6 +21,7 @@ from fedcox.reports.curve_figure import (
     time_axis,
     words,
 )
+from fedcox.reports.ratio_table import covariate_groups
 from tests import fitted_examples as examples
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from fedcox.reports.guarantee_words import (
-    Promise,
+    TitledText,
     against_centers,
     chance_of_right_guess,
     one_patient,
@@ -82,7 +82,7 @@ def test_who_added_the_noise_and_whom_it_holds_against_depends_on_masks() -> Non
 
 @pytest.mark.parametrize("told", [promises, promises_in_short])
 def test_the_larger_epsilon_against_other_centers_is_told(
-    told: Callable[[Guarantee], list[Promise]],
+    told: Callable[[Guarantee], list[TitledText]],
 ) -> None:
     promised = Guarantee(1.0, 1e-5, 61, 38.25, 1.0, masked=True, epsilon_against_centers=1.826)
     text = " ".join(part.text for part in told(promised))
@@ -99,7 +99,7 @@ def test_an_epsilon_against_other_centers_that_is_not_known_or_not_bounded_says_
 
 @pytest.mark.parametrize("told", [promises, promises_in_short])
 def test_nobody_misses_what_is_not_promised(
-    told: Callable[[Guarantee], list[Promise]],
+    told: Callable[[Guarantee], list[TitledText]],
 ) -> None:
     text = " ".join(part.text for part in told(guarantee(1.0)))
     for words in (

@@ -73,7 +73,7 @@ def test_a_missing_ledger_says_what_to_give(tmp_path: Path) -> None:
 
 def test_the_page_shows_what_each_center_sent_for_each_question() -> None:
     table = shown(examples.lung())
-    assert [row.query for row in table.questions][1] == "interval counts"
+    assert [row.name for row in table.questions][1] == "interval counts"
     assert table.questions[1].numbers_up == "360"
     assert [row.numbers[1] for row in table.senders] == ["72"] * 5
     assert table.questions[3].times == "5"

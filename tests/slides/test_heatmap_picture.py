@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fedcox.errors import SlideError
-from fedcox.reports.drawing import round_length
+from fedcox.slides.drawing import round_length
 from fedcox.slides.heatmap_picture import HeatmapScene, draw_heatmap, overlay, reading_lines
 from fedcox.slides.tile_scores import (
     ColourKey,

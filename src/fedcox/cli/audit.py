@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from fedcox.cli.patient_files import (
+from fedcox.cli.options import (
     CenterColumn,
     CenterFiles,
     DataFile,
     StudyFile,
     given_files,
+    to_replace,
 )
 from fedcox.cli.terminal import Terminal, say, show_page, spinner
 
 if TYPE_CHECKING:
     from fedcox.evaluation.audit import Audit
-
-FILES = ("audit.json", "audit.html")
+    from fedcox.federation.center import Center
+    from fedcox.study.study import Study
 
 
 def audit(
@@ -38,9 +39,7 @@ def audit(
             "--out", metavar="RUN", help="A folder to write audit.json and audit.html into."
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an audit that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("an audit")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Attack a study's own messages, and count the patients who are recovered.
@@ -61,51 +60,44 @@ def audit(
     --out run
     """
     from fedcox.cli.fit import read_with_progress
-    from fedcox.evaluation.audit import audit as run
-    from fedcox.files.writing import check_folder, json_text
+    from fedcox.files.writing import json_text
+    from fedcox.reports.audit_page import audit_html
+    from fedcox.reports.page import PageFolder
     from fedcox.study.study import Study
 
     files = given_files(data, center_column, center or [])
+    folder = PageFolder("audit", "audit")
     if out is not None:
-        check_folder(
-            out, overwrite=overwrite, is_ours=lambda path: path.name in FILES, what="audit"
-        )
+        folder.check(out, overwrite=overwrite)
     plan = Study.read(study)
     centers = read_with_progress(plan, files, center_column).centers
-    with _watching() as watch:
-        result = run(plan, centers, seconds=seconds, watch=watch)
+    result = _attacked(plan, centers, seconds)
     if out is not None:
-        _write(result, out)
+        folder.write(out, result.to_dict(), audit_html(result))
     if json:
         say(json_text(result.to_dict()))
     else:
         _show(result)
         if out is not None:
-            show_page(out / "audit.html")
+            show_page(out / folder.page)
     if result.recovered_under_noise or not result.claims_stand:
         raise typer.Exit(1)
 
 
-@contextmanager
-def _watching() -> Iterator[Callable[[str], None]]:
-    """A line that names the attack at work."""
+def _attacked(plan: Study, centers: Sequence[Center], seconds: float) -> Audit:
+    """The audit, with a line that names the attack at work."""
+    from fedcox.evaluation.audit import audit as run
+
     with spinner() as progress:
         task = progress.add_task("reading", total=None)
-        yield lambda attack: progress.update(task, description=attack)
 
+        def watch(attack: str) -> None:
+            progress.update(task, description=attack)
 
-def _write(result: Audit, folder: Path) -> None:
-    from fedcox.files.writing import whole_folder, write_json
-    from fedcox.reports.audit_page import write_audit_page
-
-    with whole_folder(folder) as part:
-        write_json(part / "audit.json", result.to_dict())
-        write_audit_page(part / "audit.html", result)
+        return run(plan, centers, seconds=seconds, watch=watch)
 
 
 def _show(result: Audit) -> None:
-    from rich.text import Text
-
     from fedcox.reports.audit_page import (
         NO_PROOF,
         attack_table,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
+from fedcox.cli.options import HospitalFile
 from fedcox.cli.terminal import Terminal, folder_option
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fedcox.deployment.approval import Approvals, Request
     from fedcox.deployment.center_folder import CenterFolder, CenterSettings
 
@@ -22,6 +24,14 @@ _PAUSE = 0.5
 
 CenterHome = Annotated[
     Path, typer.Option("--folder", metavar="FOLDER", help="This center's folder.")
+]
+BudgetFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where these patients are in studies of several coordinators: the one file of "
+        "what all of them spend. Kept from then on; else FOLDER/budget.jsonl.",
+    ),
 ]
 
 
@@ -56,8 +66,6 @@ def join(
 
     Example: fedcox center join A.kit
     """
-    from datetime import UTC, datetime
-
     from fedcox.deployment import center_folder as folders
 
     now = datetime.now(UTC)
@@ -69,9 +77,6 @@ def join(
 
 
 def _show(joined: CenterFolder, folder: Path) -> None:
-    from rich.markup import escape
-
-    from fedcox.cli.terminal import Terminal
     from fedcox.privacy.identity import Identity
 
     console = Terminal(soft_wrap=True, highlight=False)
@@ -89,8 +94,6 @@ def _show(joined: CenterFolder, folder: Path) -> None:
 
 
 def _password(kit: Path, file: Path | None) -> str:
-    import sys
-
     from fedcox.errors import DeploymentError
 
     if file is None:
@@ -107,12 +110,7 @@ def _password(kit: Path, file: Path | None) -> str:
 
 
 def start(
-    data: Annotated[
-        Path,
-        typer.Option(
-            "--data", metavar="FILE", help="This hospital's patients: CSV or Parquet."
-        ),
-    ],
+    data: HospitalFile,
     policy: Annotated[
         str,
         typer.Option(
@@ -126,14 +124,7 @@ def start(
         list[str] | None,
         typer.Option(metavar="CODE", help="Approve the study of this code; repeat."),
     ] = None,
-    budget: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where these patients are in studies of several coordinators: the one file of "
-            "what all of them spend. Kept from then on; else FOLDER/budget.jsonl.",
-        ),
-    ] = None,
+    budget: BudgetFile = None,
     unseen: Annotated[
         bool,
         typer.Option("--unseen", help="With --approve: also one that was not shown here yet."),
@@ -161,10 +152,9 @@ def start(
     _attend(home, settings, watched, console)
 
 
-def _greet(home: CenterFolder, console: Console) -> None:
+def _greet(home: CenterFolder, console: Terminal) -> None:
     """Whether the coordinator is there, and how long this center's kit is valid."""
     from fedcox.deployment import client
-    from fedcox.deployment.client import validity
 
     away = client.why_not_connected(home)
     console.print(
@@ -172,11 +162,11 @@ def _greet(home: CenterFolder, console: Console) -> None:
         if away is None
         else f"{home.name} waits for the coordinator: {away}. It is tried again until Ctrl-C."
     )
-    console.print(validity(home))
+    console.print(client.validity(home))
 
 
 def _attend(
-    home: CenterFolder, settings: CenterSettings, watched: _CenterTerminal, console: Console
+    home: CenterFolder, settings: CenterSettings, watched: _CenterTerminal, console: Terminal
 ) -> None:
     """Answer until Ctrl-C; an end for any other reason is an error."""
     from fedcox.deployment import client, processes
@@ -205,7 +195,7 @@ class _CenterTerminal:
     """What happens at a center, as lines on its terminal."""
 
     def __init__(
-        self, home: CenterFolder, approvals: Approvals, console: Console, folder: Path
+        self, home: CenterFolder, approvals: Approvals, console: Terminal, folder: Path
     ) -> None:
         from fedcox.files.followed import FollowedFile
 
@@ -262,14 +252,7 @@ def approve(
     decline: Annotated[
         bool, typer.Option("--decline", help="Say no to it, or take an approval back.")
     ] = False,
-    budget: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where these patients are in studies of several coordinators: the one file of "
-            "what all of them spend. Kept from then on; else FOLDER/budget.jsonl.",
-        ),
-    ] = None,
+    budget: BudgetFile = None,
     unseen: Annotated[
         bool,
         typer.Option("--unseen", help="Approve a study that was not shown here: unattended."),
@@ -315,9 +298,6 @@ def log(folder: CenterHome = Path("center")) -> None:
 
     Example: fedcox center log
     """
-    from rich.markup import escape
-    from rich.table import Table
-
     from fedcox.deployment.center_folder import CenterFolder
     from fedcox.files.followed import FollowedFile
 

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
+from fedcox.cli.options import HospitalFile
 from fedcox.cli.terminal import Terminal, spinner
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fedcox.data.overview import CohortOverview
     from fedcox.study.study import Study
 
@@ -21,12 +22,7 @@ def check(
         Path,
         typer.Argument(metavar="STUDY.toml", help="The study file, as every center has it."),
     ],
-    data: Annotated[
-        Path,
-        typer.Option(
-            "--data", metavar="FILE", help="This hospital's patients: CSV or Parquet."
-        ),
-    ],
+    data: HospitalFile,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -67,9 +63,9 @@ def check(
         console.print("The policy allows this study, as far as this file alone can tell.")
 
 
-def _show_patients(console: Console, plan: Study, data: Path, overview: CohortOverview) -> None:
-    from rich.markup import escape
-
+def _show_patients(
+    console: Terminal, plan: Study, data: Path, overview: CohortOverview
+) -> None:
     console.print(f"[bold green]✓[/] [bold]{escape(str(data))}[/] fits “{escape(plan.name)}”.")
     noun = "patient" if overview.patients == 1 else "patients"
     console.print(f"{overview.patients:,} {noun}, {_events(overview.events)}.")
@@ -85,10 +81,8 @@ def _show_patients(console: Console, plan: Study, data: Path, overview: CohortOv
         console.print("A center without events is fine: its patients count as at risk.")
 
 
-def _show_remarks(console: Console, plan: Study, doubts: list[str]) -> None:
+def _show_remarks(console: Terminal, plan: Study, doubts: list[str]) -> None:
     """What is no fault, and somebody should look at."""
-    from rich.markup import escape
-
     if plan.outcome.unit is None:
         doubts = [
             *doubts,
@@ -111,10 +105,7 @@ def _events(count: int) -> str:
     return f"{small_cell(count)} events"
 
 
-def _show_covariates(console: Console, overview: CohortOverview) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
+def _show_covariates(console: Terminal, overview: CohortOverview) -> None:
     from fedcox.data.overview import small_cell
 
     table = Table("covariate", "kind", title="Covariates", title_justify="left")
@@ -128,10 +119,7 @@ def _show_covariates(console: Console, overview: CohortOverview) -> None:
     console.print(table)
 
 
-def _show_intervals(console: Console, plan: Study, overview: CohortOverview) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
+def _show_intervals(console: Terminal, plan: Study, overview: CohortOverview) -> None:
     from fedcox.data.overview import small_cell
 
     if not overview.intervals:

@@ -1,24 +1,45 @@
-"""`fedcox coordinator …`: the one machine that hospitals connect to."""
+"""`fedcox coordinator …`: the one machine that hospitals connect to, and studies over them."""
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
-from fedcox.cli.coordinator_run import CoordinatorHome, run
-from fedcox.cli.terminal import Terminal, folder_option, say, spinner
+from fedcox.cli.fit import show
+from fedcox.cli.options import StudyFile, to_replace, to_write
+from fedcox.cli.terminal import Terminal, command_given, folder_option, say, spinner
+from fedcox.errors import CentersMissingError
 
 if TYPE_CHECKING:
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
+    from fedcox.deployment.jobs import ServerSession
+    from fedcox.deployment.runs import RunFolder
+    from fedcox.study.study import Study
 
 
-def show_kits(made: CoordinatorFolder, folder: Path, passwords: dict[str, str]) -> None:
-    """One line per kit: for whom, where it lies, what opens it."""
-    from rich.markup import escape
-    from rich.table import Table
+CoordinatorHome = Annotated[
+    Path, typer.Option("--folder", metavar="FOLDER", help="The coordinator's folder.")
+]
+_PAUSE = 0.2
+#: Seconds between looks at the server, where the run itself says nothing.
+_LOOK = 3.0
+#: Within which the processes of a study have started, as a rule.
+_SLOW = 15.0
+#: Seconds that a center may be slower than the others, where the study can do without it.
+_GRACE = 30.0
 
+
+def _show_kits(folder: Path, passwords: dict[str, str]) -> CoordinatorFolder:
+    """One line per kit: for whom, where it lies, what opens it; the folder as it is now."""
+    from fedcox.deployment.coordinator_folder import CoordinatorFolder
+
+    made = CoordinatorFolder.read(folder)
     console = Terminal(soft_wrap=True)
     console.print(
         f"[bold green]✓[/] [bold]{escape(made.project)}[/] at {escape(made.host)}:{made.port}"
@@ -31,6 +52,7 @@ def show_kits(made: CoordinatorFolder, folder: Path, passwords: dict[str, str]) 
         "Send each hospital its kit, and tell it the password by another way. The passwords "
         "are kept nowhere: note them now."
     )
+    return made
 
 
 def init(
@@ -45,8 +67,7 @@ def init(
         ),
     ],
     center: Annotated[
-        list[str],
-        typer.Option("--center", metavar="NAME", help="A hospital; repeat for each."),
+        list[str], typer.Option("--center", metavar="NAME", help="A hospital; repeat for each.")
     ],
     port: Annotated[
         int, typer.Option(metavar="PORT", help="The only port that the hospitals need.")
@@ -67,16 +88,13 @@ def init(
 
     Example: fedcox coordinator init --name lung --host hub.example.org --center A --center B
     """
-    from datetime import UTC, datetime
-
-    from fedcox.deployment.coordinator_folder import CoordinatorFolder, check_init, make_folder
+    from fedcox.deployment.coordinator_folder import check_init, make_folder
 
     participants = check_init(
         folder, project=name, host=host, port=port, centers=center, days=days
     )
     passwords = make_folder(folder, participants, days=days, now=datetime.now(UTC))
-    made = CoordinatorFolder.read(folder)
-    show_kits(made, folder, passwords)
+    made = _show_kits(folder, passwords)
     option = folder_option(folder, "coordinator")
     say(
         f"Every certificate ends on {made.expires}; renew with: "
@@ -90,9 +108,7 @@ def init(
     say(f"Next: fedcox coordinator start{option}")
 
 
-def start(
-    folder: CoordinatorHome = Path("coordinator"),
-) -> None:
+def start(folder: CoordinatorHome = Path("coordinator")) -> None:
     """Start the server that the centers connect to, in the background.
 
     It listens at the address that was given to `fedcox coordinator init`; only this machine
@@ -109,13 +125,10 @@ def start(
         pid = server.start(project)
     say(f"The server of {project.project} listens at {project.host}:{project.port}.")
     say(f"Process {pid}; its log is {project.log}.")
-    option = folder_option(folder, "coordinator")
-    say(f"Who is connected: fedcox coordinator status{option}")
+    say(f"Who is connected: fedcox coordinator status{folder_option(folder, 'coordinator')}")
 
 
-def status(
-    folder: CoordinatorHome = Path("coordinator"),
-) -> None:
+def status(folder: CoordinatorHome = Path("coordinator")) -> None:
     """Show whether the server runs and which centers are connected to it.
 
     A center that ends is shown as connected for ten seconds more.
@@ -123,17 +136,11 @@ def status(
 
     Example: fedcox coordinator status
     """
-    from datetime import datetime
-
-    from rich.markup import escape
-    from rich.table import Table
-
     from fedcox.deployment import jobs, server
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
 
     project = CoordinatorFolder.read(folder)
-    console = Terminal()
-    running = server.running(project)
+    console, running = Terminal(), server.running(project)
     if running is None:
         console.print("The server does not run. Start it: fedcox coordinator start")
         raise typer.Exit(1)
@@ -152,9 +159,7 @@ def status(
     console.print(table)
 
 
-def stop(
-    folder: CoordinatorHome = Path("coordinator"),
-) -> None:
+def stop(folder: CoordinatorHome = Path("coordinator")) -> None:
     """Stop the server and every study that runs on it; finished rounds are kept.
 
     Centers stay where they are and connect again when the server is back.
@@ -164,8 +169,8 @@ def stop(
     from fedcox.deployment import server
     from fedcox.deployment.coordinator_folder import CoordinatorFolder
 
-    ran = server.stop(CoordinatorFolder.read(folder))
-    say("The server has stopped." if ran else "The server was not running.")
+    stopped = server.stop(CoordinatorFolder.read(folder))
+    say("The server has stopped." if stopped else "The server was not running.")
 
 
 def add_center(
@@ -179,13 +184,11 @@ def add_center(
 
     Example: fedcox coordinator add-center D
     """
-    from datetime import UTC, datetime
+    from fedcox.deployment import coordinator_folder as folders
 
-    from fedcox.deployment.coordinator_folder import CoordinatorFolder, add_centers
-
-    passwords = add_centers(CoordinatorFolder.read(folder), name, now=datetime.now(UTC))
-    made = CoordinatorFolder.read(folder)
-    show_kits(made, folder, passwords)
+    home = folders.CoordinatorFolder.read(folder)
+    passwords = folders.add_centers(home, name, now=datetime.now(UTC))
+    made = _show_kits(folder, passwords)
     say(f"It ends on {made.expires}, as the others do.")
 
 
@@ -203,15 +206,184 @@ def renew(
 
     Example: fedcox coordinator renew --days 365
     """
-    from datetime import UTC, datetime
-
     from fedcox.deployment import coordinator_folder as folders
 
-    now = datetime.now(UTC)
-    passwords = folders.renew(folders.CoordinatorFolder.read(folder), days=days, now=now)
-    made = folders.CoordinatorFolder.read(folder)
-    show_kits(made, folder, passwords)
+    home = folders.CoordinatorFolder.read(folder)
+    passwords = folders.renew(home, days=days, now=datetime.now(UTC))
+    made = _show_kits(folder, passwords)
     say(f"Every certificate now ends on {made.expires}. Restart the server.")
+
+
+# A study over the hospitals that are connected.
+
+
+def run(
+    study: StudyFile,
+    out: Annotated[Path, to_write("RUN")],
+    folder: CoordinatorHome = Path("coordinator"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was broken off.")
+    ] = False,
+    overwrite: Annotated[bool, to_replace("a run")] = False,
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="MINUTES", help="How long to wait for hospitals to connect and approve."
+        ),
+    ] = 60.0,
+    pings: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Empty rounds between those of the study, to see how long the line takes.",
+        ),
+    ] = 0,
+) -> None:
+    """Run a study over the hospitals and write RUN/ as `fedcox fit` does.
+
+    Between hospitals sums are secure and under noise unless the study says otherwise; what it
+    would cost and could find, `fedcox plan` says before anybody is asked.
+
+    The server must run (`fedcox coordinator start`). Hospitals that are not connected are
+    waited for, and each must approve the study once. After a crash of this machine, of the
+    server or of a hospital, say the same with --resume: rounds that were finished are not
+    asked again.
+
+    Example: fedcox coordinator run study.toml --out run
+    """
+    from fedcox.deployment.coordinator_folder import CoordinatorFolder
+    from fedcox.deployment.runs import begin, deliver, run_lock
+    from fedcox.reports.run_folder import check_run_folder, read_run
+    from fedcox.study.study import Study
+
+    check_run_folder(out, overwrite=overwrite)
+    home = CoordinatorFolder.read(folder)
+    plan = Study.read(study).between_hospitals(len(home.centers))
+    command, seconds = command_given(), 60.0 * wait
+    with run_lock(home, plan):
+        kept = begin(
+            home, plan, command, resume=resume, overwrite=overwrite, wait=seconds, pings=pings
+        )
+        _watch(home, plan, kept, seconds)
+        deliver(kept, out, overwrite=overwrite)
+    show(read_run(out), out / "report.html")
+
+
+def _watch(home: CoordinatorFolder, plan: Study, kept: RunFolder, wait: float) -> None:
+    """Bring the study to the server, show how it goes, and raise why it stopped."""
+    from fedcox.deployment import jobs
+    from fedcox.deployment.runs import needed_centers
+
+    console = Terminal(stderr=True, highlight=False, soft_wrap=True)
+    needed = needed_centers(home, plan)
+    with jobs.session(home) as line:
+        _wait_for_centers(home, line, needed, wait, console)
+        job = line.submit(kept.path.name, needed)
+        try:
+            _follow(home, line, job, kept, _RunTerminal(console))
+        except KeyboardInterrupt:
+            kept.ask_to_stop()
+            line.abort(job)
+            console.print("Stopped. Say the same with --resume to go on from the last round.")
+            raise typer.Exit(130) from None
+    if (failure := kept.failure()) is not None:
+        raise failure
+
+
+def _follow(
+    home: CoordinatorFolder, line: ServerSession, job: str, kept: RunFolder, shown: _RunTerminal
+) -> None:
+    """Show the progress of a run until it ends."""
+    from fedcox.deployment.runs import ended
+    from fedcox.files.followed import FollowedFile
+
+    progress = FollowedFile(kept.progress)
+    begun = looked = time.monotonic()
+    while True:
+        events = progress.rows()
+        for event in events:
+            shown.line(event)
+        if events and events[-1]["kind"] in ("done", "failed"):
+            return
+        if not events and time.monotonic() > looked + _LOOK:
+            looked = time.monotonic()
+            if looked > begun + _SLOW:
+                shown.nothing_yet()
+            if ended(home, line, job, kept):
+                return
+        time.sleep(_PAUSE)
+
+
+def _wait_for_centers(
+    home: CoordinatorFolder, line: ServerSession, needed: int, wait: float, console: Terminal
+) -> None:
+    """Until all are there; for those that the study can do without, not for long."""
+    begun, shown = time.monotonic(), None
+    while True:
+        connected = line.connected()
+        missing = [name for name in home.centers if name not in connected]
+        enough, waited = len(connected) >= needed, time.monotonic() - begun
+        if connected != shown:
+            console.print(f"Connected: {', '.join(connected) or 'nobody yet'}.")
+            if missing:
+                console.print(f"Waiting for {', '.join(missing)}.")
+            shown = connected
+        if not missing or (enough and waited > min(wait, _GRACE)):
+            return
+        if waited > wait:
+            raise CentersMissingError(
+                f"{len(connected)} centers are connected, and the study needs {needed}.",
+                [f"{name} is not connected." for name in missing],
+            )
+        time.sleep(1.0)
+
+
+class _RunTerminal:
+    """The progress of a run as lines on a terminal."""
+
+    def __init__(self, console: Terminal) -> None:
+        self._console, self._asked, self._silent = console, 0, True
+        self._waiting: dict[str, str] = {}
+
+    def line(self, event: dict[str, Any]) -> None:
+        self._silent = False
+        if event["kind"] == "code":
+            self._console.print(f"The code by which hospitals approve it: {event['code']}")
+        elif event["kind"] == "waiting":
+            for name, reason in sorted(event["reasons"].items()):
+                if self._waiting.get(name) != reason:
+                    self._console.print(f"Waiting for {name}: {reason}.", markup=False)
+            self._waiting = event["reasons"]
+        elif event["kind"] == "without":
+            for name, reason in sorted(event["reasons"].items()):
+                self._console.print(f"{name} takes no part: {reason}.", style="yellow")
+        elif event["kind"] == "exchange":
+            self._exchange(event)
+
+    def nothing_yet(self) -> None:
+        """No word so far: a center's process has two minutes to start."""
+        if self._silent:
+            self._silent = False
+            self._console.print("Waiting for the centers to start the study.")
+
+    def _exchange(self, event: dict[str, Any]) -> None:
+        # Who waits, and who takes no part, is told as such.
+        if event["step"] not in ("hello", "study"):
+            for name, reason in sorted(event["lost"].items()):
+                self._console.print(f"{name} is lost: {reason}.", style="yellow")
+        slowest = max(event["seconds"].values(), default=0.0)
+        if event["step"] == "ping":
+            self._console.print(f"Empty round: all answered in {slowest:.3f} s.")
+        if not event["questions"]:
+            return
+        self._asked += 1
+        answered = sorted(set(event["seconds"]) - set(event["lost"]))
+        self._console.print(
+            f"Round {self._asked}, {', '.join(event['questions'])}: {', '.join(answered)} "
+            f"answered in {slowest:.2f} s.",
+            markup=False,
+        )
 
 
 coordinator = typer.Typer(

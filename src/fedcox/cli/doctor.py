@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
+from rich.table import Table
 
 from fedcox.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _BASE = ("numpy", "scipy", "pandas", "pyarrow", "pydantic", "typer", "rich", "jinja2")
 _EXTRAS = {
@@ -52,8 +48,6 @@ def _parts() -> Table:
     import os
     import platform
     import sys
-
-    from rich.table import Table
 
     table = Table("part", "found", show_header=False)
     table.add_row("fedcox", _found("fedcox"))

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.patient_files import (
+from fedcox.cli.options import (
     CenterColumn,
     CenterFiles,
     DataFile,
     StudyFile,
+    Workers,
     given_files,
+    to_replace,
+    to_write,
 )
 from fedcox.cli.terminal import Terminal, command_again, progress_bar, say, show_page
 
 if TYPE_CHECKING:
     from fedcox.engines.in_process import InProcess
-    from fedcox.evaluation.comparison import Comparison
     from fedcox.evaluation.experiment import Experiment
     from fedcox.evaluation.result import Row
     from fedcox.study.study import Study
@@ -66,29 +68,23 @@ Schemes = Annotated[
     ),
 ]
 Folds = Annotated[
-    int | None,
-    typer.Option(metavar="K", help="Folds inside each center; 5 unless --left-out."),
+    int | None, typer.Option(metavar="K", help="Folds inside each center; 5 unless --left-out.")
 ]
 LeftOut = Annotated[
     bool,
     typer.Option("--left-out", help="Leave out one center at a time; with --folds: do both."),
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes at work; default: one for each core.")
 ]
 
 
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with an evaluation that was stopped.")
 ]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace an evaluation that is there already.")
-]
+Overwrite = Annotated[bool, to_replace("an evaluation")]
 
 
 def evaluate(
     study: StudyFile,
-    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
+    out: Annotated[Path, to_write("RUN")],
     data: DataFile = None,
     center_column: CenterColumn = None,
     center: CenterFiles = None,
@@ -118,24 +114,16 @@ def evaluate(
     from fedcox.evaluation.workers import one_thread_each
 
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
-        from fedcox.evaluation.study_experiment import (
-            FILES,
-            ROWS,
-            begin_folder,
-            check_evaluation_folder,
-            study_experiment,
-            usual_schemes,
-        )
-        from fedcox.reports.evaluation_page import write_evaluation
+        from fedcox.evaluation import study_experiment as way
         from fedcox.study.study import Study
 
         files = given_files(data, center_column, center or [])
-        check_evaluation_folder(out, overwrite=overwrite, resume=resume)
+        way.check_evaluation_folder(out, overwrite=overwrite, resume=resume)
         plan = Study.read(study)
-        names = usual_schemes(plan) if schemes is None else schemes.split(",")
+        names = way.usual_schemes(plan) if schemes is None else schemes.split(",")
         names = [name.strip() for name in names]
         federation, notes = _read(plan, files, center_column, names)
-        experiment = study_experiment(
+        experiment = way.study_experiment(
             plan,
             federation,
             schemes=names,
@@ -144,17 +132,9 @@ def evaluate(
             seeds=tuple(range(seed, seed + runs)),
             without=without or [],
         )
-        begin_folder(out, FILES, overwrite=overwrite)
-        rows = run_with_progress(experiment, out / ROWS, workers or os.cpu_count() or 1)
-        compared = write_evaluation(
-            out,
-            experiment,
-            rows,
-            unit=plan.schema.time_unit,
-            notes=notes,
-            command=command_again(),
-        )
-        _show(compared, experiment, out, notes)
+        way.begin_folder(out, way.FILES, overwrite=overwrite)
+        rows = run_with_progress(experiment, out / way.ROWS, workers or os.cpu_count() or 1)
+        _show(experiment, rows, out, plan.schema.time_unit, notes)
 
 
 def _read(
@@ -185,12 +165,15 @@ def _read(
 
 
 def _show(
-    compared: tuple[Comparison, ...], experiment: Experiment, out: Path, notes: list[str]
+    experiment: Experiment, rows: tuple[Row, ...], out: Path, unit: str, notes: list[str]
 ) -> None:
-    """The tables, what to know about them, and where the page is."""
+    """Write the page; show the tables, what to know about them, and where it is."""
     from fedcox.evaluation.study_experiment import PAGE
+    from fedcox.reports.evaluation_page import write_evaluation
     from fedcox.reports.evaluation_table import evaluation_table, notes_panel
 
+    command = command_again()
+    compared = write_evaluation(out, experiment, rows, unit=unit, notes=notes, command=command)
     console = Terminal()
     for comparison in compared:
         console.print(evaluation_table(comparison, experiment.schemes, title=experiment.name))

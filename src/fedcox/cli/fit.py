@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
@@ -12,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcox.cli.patient_files import (
+from fedcox.cli.options import (
     CenterColumn,
     CenterFiles,
     DataFile,
     StudyFile,
     given_files,
+    to_replace,
+    to_write,
 )
-from fedcox.cli.terminal import Terminal, progress_bar, say, show_page, spinner
+from fedcox.cli.terminal import Terminal, command_given, progress_bar, say, show_page, spinner
 
 if TYPE_CHECKING:
     from fedcox.engines.in_process import InProcess
@@ -41,7 +41,7 @@ Policies = Annotated[
 
 def fit(
     study: StudyFile,
-    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
+    out: Annotated[Path, to_write("RUN")],
     data: DataFile = None,
     center_column: CenterColumn = None,
     center: CenterFiles = None,
@@ -62,9 +62,7 @@ def fit(
             help="How many at most. Default: OMP_NUM_THREADS, or one for every core.",
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a run")] = False,
 ) -> None:
     """Fit a study and write RUN/: fit.json, summary.csv, report.html, ledger.jsonl.
 
@@ -89,11 +87,10 @@ def fit(
     files = given_files(data, center_column, center or [])
     check_run_folder(out, overwrite=overwrite)
     plan = Study.read(study)
-    command = shlex.join(["fedcox", *sys.argv[1:]])
     limits = given_policies(policy or [])
     with at_most(threads):
         fitted = fit_with_progress(plan, files, center_column, limits, budget)
-    fitted = replace(fitted, command=command)
+    fitted = replace(fitted, command=command_given())
     show(write_run(fitted, out, overwrite=overwrite), out / "report.html")
 
 
@@ -247,16 +244,14 @@ def predict(
     data: Annotated[
         Path, typer.Option("--data", metavar="FILE", help="New patients: CSV or Parquet.")
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
+    out: Annotated[Path, to_write("FILE.csv", "file")],
     at: Annotated[
         list[float] | None,
         typer.Option(
             metavar="TIME", help="Survival at this time; repeat. Default: a few round times."
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a file")] = False,
 ) -> None:
     """Predict survival of new patients: log risk, median time, survival over time.
 
@@ -268,8 +263,7 @@ def predict(
     """
     from fedcox.data.cohort_file import read_table
     from fedcox.files.writing import check_file, write_atomically
-    from fedcox.reports.predictions import predictions
-    from fedcox.reports.run_folder import read_run
+    from fedcox.reports.run_folder import predictions, read_run
 
     fitted = read_run(run)
     check_file(out, overwrite=overwrite)

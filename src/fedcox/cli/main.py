@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import typer
+from rich.text import Text
 
 from fedcox.cli.audit import audit
 from fedcox.cli.center import center
@@ -67,8 +68,6 @@ def main() -> None:
 
 
 def _tell(error: InputError) -> None:
-    from rich.text import Text
-
     console = Terminal(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text.assemble(("Error: ", "bold red"), error.subject))
     for fault in error.faults:

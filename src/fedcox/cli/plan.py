@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from fedcox.cli.patient_files import StudyFile
+from fedcox.cli.options import StudyFile, to_replace
 from fedcox.cli.terminal import Terminal, say, show_page
 
 if TYPE_CHECKING:
     from fedcox.study.study_plan import StudyPlan
-
-FILES = ("plan.json", "plan.html")
-
 
 Patients = Annotated[
     int | None,
@@ -59,9 +57,7 @@ def plan(
     json: Annotated[
         bool, typer.Option("--json", help="Print plan.json instead of the tables.")
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a plan that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a plan")] = False,
 ) -> None:
     """Tell what a study would cost and could find, before anybody is asked.
 
@@ -77,14 +73,15 @@ def plan(
 
     fedcox plan study.toml --patients 1500 --events 700 --share 0.1 --out plan
     """
-    from fedcox.files.writing import check_folder, json_text
+    from fedcox.files.writing import json_text
+    from fedcox.reports.page import PageFolder
+    from fedcox.reports.plan_page import plan_html
     from fedcox.study.study import Study
     from fedcox.study.study_plan import plan as make
 
+    folder = PageFolder("plan", "plan")
     if out is not None:
-        check_folder(
-            out, overwrite=overwrite, is_ours=lambda path: path.name in FILES, what="plan"
-        )
+        folder.check(out, overwrite=overwrite)
     made = make(
         Study.read(study),
         patients=patients,
@@ -93,27 +90,16 @@ def plan(
         shares=share or (0.5,),
     )
     if out is not None:
-        _write(made, out)
+        folder.write(out, made.to_dict(), plan_html(made))
     if json:
         say(json_text(made.to_dict()))
     else:
         _show(made)
         if out is not None:
-            show_page(out / "plan.html")
-
-
-def _write(made: StudyPlan, folder: Path) -> None:
-    from fedcox.files.writing import whole_folder, write_json
-    from fedcox.reports.plan_page import write_plan_page
-
-    with whole_folder(folder) as part:
-        write_json(part / "plan.json", made.to_dict())
-        write_plan_page(part / "plan.html", made)
+            show_page(out / folder.page)
 
 
 def _show(made: StudyPlan) -> None:
-    from rich.text import Text
-
     from fedcox.reports.guarantee_words import epsilon_explained
     from fedcox.reports.plan_page import choice_table, notes, readings, size_table
 

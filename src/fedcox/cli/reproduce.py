@@ -3,45 +3,60 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedcox.cli.evaluate import run_with_progress
+from fedcox.cli.options import Workers, to_replace, to_write
 from fedcox.cli.simulate import Bound
 from fedcox.cli.terminal import Terminal, command_again, progress_bar, show_page
 
 if TYPE_CHECKING:
     from fedcox.evaluation.comparison import Claim
-    from fedcox.paper.reproduction import Compared, Reproduction
+    from fedcox.paper.reproduction import Compared, Progress, Reproduction, SmallStudy
     from fedcox.paper.slides_run import SlidesRequest
-    from fedcox.paper.small_study import SmallStudy
 
 
-Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")]
+Out = Annotated[Path, to_write("RUN")]
 Quick = Annotated[bool, typer.Option("--quick", help="A minute instead of the paper's sizes.")]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes at work; default: one for each core.")
-]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace a run that is there already.")
-]
+Overwrite = Annotated[bool, to_replace("a run")]
 
 
-def _run(study: SmallStudy, out: Path, *, quick: bool, overwrite: bool) -> None:
+def _run(
+    name: str,
+    run: Callable[[bool, Progress], SmallStudy],
+    html: Callable[..., str],
+    out: Path,
+    *,
+    quick: bool,
+    overwrite: bool,
+) -> None:
     """Run one of the small studies, and write its numbers and its page."""
-    study.check(out, overwrite=overwrite)
+    from fedcox.reports.page import PageFolder
+
+    folder = PageFolder(name, "reproduction")
+    folder.check(out, overwrite=overwrite)
+    with _watching(name) as watch:
+        result = run(quick, watch)
+    folder.write(out, result.to_json(), html(result, command=command_again()))
+    show_page(out / folder.page)
+
+
+@contextmanager
+def _watching(name: str) -> Iterator[Progress]:
+    """A bar for what says how many of how many are done, and what comes next."""
     with progress_bar() as progress:
-        task = progress.add_task(study.name)
+        task = progress.add_task(name)
 
         def watch(done: int, total: int, words: str) -> None:
-            progress.update(task, completed=done, total=total, description=words or study.name)
+            progress.update(task, completed=done, total=total, description=words or name)
 
-        result = study.run(quick, watch)
-    study.write(out, result, command=command_again())
-    show_page(out / study.page)
+        yield watch
 
 
 def appendix_a(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -49,11 +64,9 @@ def appendix_a(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> 
 
     fedcox reproduce appendix-a --quick --out appendix-a
     """
-    from fedcox.paper import appendix_a as paper
-    from fedcox.paper.small_study import SmallStudy
+    from fedcox.paper.appendix_a import appendix_html, run_appendix_a
 
-    study = SmallStudy("appendix-a", paper.run_appendix_a, paper.appendix_html)
-    _run(study, out, quick=quick, overwrite=overwrite)
+    _run("appendix-a", run_appendix_a, appendix_html, out, quick=quick, overwrite=overwrite)
 
 
 def communication(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -63,10 +76,9 @@ def communication(out: Out, quick: Quick = False, overwrite: Overwrite = False) 
     """
     from fedcox.paper.communication import run_communication
     from fedcox.paper.communication_page import communication_html
-    from fedcox.paper.small_study import SmallStudy
 
-    study = SmallStudy("communication", run_communication, communication_html)
-    _run(study, out, quick=quick, overwrite=overwrite)
+    run, html = run_communication, communication_html
+    _run("communication", run, html, out, quick=quick, overwrite=overwrite)
 
 
 def compression(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -82,10 +94,9 @@ def compression(out: Out, quick: Quick = False, overwrite: Overwrite = False) ->
     with one_thread_each():
         from fedcox.paper.compression import run_compression
         from fedcox.paper.compression_page import compression_html
-        from fedcox.paper.small_study import SmallStudy
 
-        study = SmallStudy("compression", run_compression, compression_html)
-        _run(study, out, quick=quick, overwrite=overwrite)
+        run, html = run_compression, compression_html
+        _run("compression", run, html, out, quick=quick, overwrite=overwrite)
 
 
 def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> None:
@@ -100,19 +111,12 @@ def privacy(out: Out, quick: Quick = False, overwrite: Overwrite = False) -> Non
     with one_thread_each():
         from fedcox.paper.privacy import run_privacy
         from fedcox.paper.privacy_page import privacy_html
-        from fedcox.paper.small_study import SmallStudy
 
-        study = SmallStudy("privacy", run_privacy, privacy_html)
-        _run(study, out, quick=quick, overwrite=overwrite)
+        _run("privacy", run_privacy, privacy_html, out, quick=quick, overwrite=overwrite)
 
 
 def run_panels(
-    reproduction: Reproduction,
-    out: Path,
-    *,
-    workers: int | None,
-    resume: bool,
-    overwrite: bool,
+    reproduction: Reproduction, out: Path, *, workers: int | None, resume: bool, overwrite: bool
 ) -> None:
     """Run what is left of it, write the folder, and show what was found."""
     from fedcox.paper.reproduction import (
@@ -158,7 +162,7 @@ def synthetic(
     censoring: Annotated[
         Bound,
         typer.Option(help="Censored up to each patient's own median survival, or up to one."),
-    ] = Bound.PATIENT,
+    ] = "patient",
     workers: Workers = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -175,7 +179,7 @@ def synthetic(
     with one_thread_each():  # numpy reads the setting when it is loaded, which is below
         from fedcox.paper.synthetic import synthetic as of_the_paper
 
-        reproduction = of_the_paper(quick=quick, bound=censoring.value)
+        reproduction = of_the_paper(quick=quick, bound=censoring)
         run_panels(reproduction, out, workers=workers, resume=resume, overwrite=overwrite)
 
 
@@ -209,8 +213,8 @@ def tcga(
 
     with one_thread_each():
         from fedcox.paper.reproduction import check_reproduction_folder
-        from fedcox.paper.tcga import tcga as of_the_paper
-        from fedcox.paper.tcga import tcga_tables
+        from fedcox.paper.tcga.experiment import tcga as of_the_paper
+        from fedcox.paper.tcga.experiment import tcga_tables
 
         files = _files(clinical)
         panels = [cancer.lower() for cancer in files]
@@ -247,15 +251,10 @@ def _run_slides(
 
     source.check()
     prepare_folder(out, resume=resume, overwrite=overwrite, simulated=source.simulated)
-    with progress_bar() as progress:
-        task = progress.add_task("slides")
-
-        def watch(done: int, total: int, words: str) -> None:
-            progress.update(task, completed=done, total=total, description=words or "slides")
-
+    command = command_again()
+    with _watching("slides") as watch:
         study = run_slides(out, source, quick, watch)
-        progress.update(task, description="drawing maps")
-        command = command_again()
+        watch(1, 1, "drawing maps")
         draw_examples(study, out / MAPS, command=command)
     write_slides(out, study, command=command)
     title = "Simulated slides: what was found" if study.simulated else "What was found"
@@ -279,19 +278,16 @@ def slides(
         typer.Option(metavar="PATIENTS.csv", help="With --slides: patient_id, time, event."),
     ] = None,
     weights: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --slides: weights of a ResNet-50."),
+        Path | None, typer.Option(metavar="FILE", help="With --slides: weights of a ResNet-50.")
     ] = None,
     onnx: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --slides: an encoder as ONNX.")
     ] = None,
     features: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="With --slides: features ready made."),
+        Path | None, typer.Option(metavar="FOLDER", help="With --slides: features ready made.")
     ] = None,
     work: Annotated[
-        Path | None,
-        typer.Option(metavar="WORK", help="With --slides: where steps keep files."),
+        Path | None, typer.Option(metavar="WORK", help="With --slides: where steps keep files.")
     ] = None,
     cancer: Annotated[
         str | None,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.markup import escape
 
+from fedcox.cli.options import to_replace
 from fedcox.cli.terminal import Terminal, progress_bar
 from fedcox.study.simulation_choice import (
     CENSORING,
@@ -27,22 +28,10 @@ if TYPE_CHECKING:
     from fedcox.study.study import Study
 
 
-class Split(StrEnum):
-    """The paper's two – at random, in order of follow-up time – and two more."""
-
-    UNIFORM = "uniform"
-    TIME = "time"
-    COVARIATE = "covariate"
-    DIRICHLET = "dirichlet"
-
-
-class Bound(StrEnum):
-    """Up to whose median survival censoring times reach: the paper can be read both ways."""
-
-    PATIENT = "patient"
-    POPULATION = "population"
-
-
+#: The paper's two – at random, in order of follow-up time – and two more.
+Split = Literal["uniform", "time", "covariate", "dirichlet"]
+#: Up to whose median survival censoring times reach: the paper can be read both ways.
+Bound = Literal["patient", "population"]
 Patients = Annotated[
     int | None,
     typer.Option(
@@ -91,9 +80,7 @@ def simulate(
     split: SplitName = None,
     concentration: Concentration = None,
     censoring: CensoringBound = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a simulation that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a simulation")] = False,
 ) -> None:
     """Simulate hospitals: study.toml, one CSV file per hospital, and all.csv.
 
@@ -105,12 +92,7 @@ def simulate(
     from fedcox.study.simulation import check_folder, write_simulation
     from fedcox.study.simulation_choice import PaperChoice, SimulationChoice
 
-    of_paper = PaperChoice(
-        covariates,
-        split.value if split else None,
-        concentration,
-        censoring.value if censoring else None,
-    )
+    of_paper = PaperChoice(covariates, split, concentration, censoring)
     choice = SimulationChoice(centers, patients, seed, paper=paper, of_paper=of_paper)
     check_folder(out, overwrite=overwrite)
     begun = time.perf_counter()
@@ -129,8 +111,6 @@ def simulate(
 
 def _show(out: Path, study: Study, simulated: SimulatedTable) -> None:
     """The hospitals, and how to go on."""
-    from rich.markup import escape
-
     from fedcox.reports.counts_figure import simulation_table
 
     console = Terminal()

@@ -65,6 +65,11 @@ def spinner() -> Progress:
 _ABOUT_THIS_RUN = ("--overwrite", "--resume")
 
 
+def command_given() -> str:
+    """The command that this process was started with."""
+    return shlex.join(["fedcox", *sys.argv[1:]])
+
+
 def command_again(*more: str) -> str:
     """The command that this process was started with, as one would type it again.
 

@@ -190,11 +190,10 @@ def _without_center(faults: TableFaults, schema: CohortSchema, name: str) -> Boo
     """Patients who name no center: left out with `missing = "drop"`, else a fault."""
     nameless = distinct_values(faults.column(name)).rows_where(is_missing, gaps=True)
     if schema.missing != "drop":
-        faults.add_rows(
+        faults.add_patients(
             name,
             nameless,
-            "patient has no center",
-            "patients have no center",
+            "no center",
             advice='fill the column for every patient, or set missing = "drop" in the '
             "study's [model] to leave such patients out",
         )
@@ -215,12 +214,8 @@ def _covariates(
         else:
             missing = _fill_category(encoded[:, first:last], column, faults)
         if refuse_missing:
-            faults.add_rows(
-                column.name,
-                missing,
-                "patient has no value",
-                "patients have no value",
-                advice=_missing_options(schema),
+            faults.add_patients(
+                column.name, missing, "no value", advice=_missing_options(schema)
             )
     return encoded
 
@@ -251,11 +246,10 @@ def _fill_category(
     target[missing] = np.nan
     unknown: BoolArray = codes == UNKNOWN
     if unknown.any():
-        faults.add_rows(
+        faults.add_patients(
             column.name,
             unknown,
-            "patient has a level the study does not know",
-            "patients have a level the study does not know",
+            "a level the study does not know",
             advice=f"the study's levels are {quoted(column.levels)}"
             + _case_hint(faults.column(column.name)[unknown], column),
         )

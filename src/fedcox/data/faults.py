@@ -49,6 +49,14 @@ class TableFaults:
             what_to_do = f"; {advice}" if advice else ""
             self.add(f"Column '{column}': {count} ({self._places(numbers)}){what_to_do}.")
 
+    def add_patients(
+        self, column: str, rows: BoolArray, what: str, *, advice: str = ""
+    ) -> None:
+        """The same of patients who have `what`."""
+        self.add_rows(
+            column, rows, f"patient has {what}", f"patients have {what}", advice=advice
+        )
+
     def _places(self, numbers: np.ndarray[tuple[int], np.dtype[np.intp]]) -> str:
         if self.frame.index.name == LINE_INDEX:
             return places([int(n) for n in self.frame.index[numbers[:6]]], noun="line")

@@ -29,24 +29,13 @@ def read_time(faults: TableFaults, schema: CohortSchema) -> FloatArray:
         return np.empty(0)
     numbers = faults.numbers(schema.time)
     time = numbers.values
-    faults.add_rows(
-        schema.time,
-        numbers.missing,
-        "patient has no follow-up time",
-        "patients have no follow-up time",
-    )
-    faults.add_rows(
-        schema.time,
-        time < 0,
-        "patient has a negative follow-up time",
-        "patients have a negative follow-up time",
-    )
+    faults.add_patients(schema.time, numbers.missing, "no follow-up time")
+    faults.add_patients(schema.time, time < 0, "a negative follow-up time")
     if schema.zero_times == "refuse":
-        faults.add_rows(
+        faults.add_patients(
             schema.time,
             time == 0,
-            "patient has a follow-up time of zero",
-            "patients have a follow-up time of zero",
+            "a follow-up time of zero",
             advice=(
                 'set zero_times = "drop" or zero_times = "first_interval" in the study\'s '
                 "[outcome] to leave them out or to count them in the first interval"
@@ -77,19 +66,14 @@ def read_event(faults: TableFaults, schema: CohortSchema) -> BoolArray:
         others = set()
     missing = distinct.rows_where(is_gap, gaps=True)
     strange = distinct.rows_where(lambda text: canonical(text) in others, gaps=False)
-    faults.add_rows(
-        schema.event,
-        missing,
-        "patient has no value",
-        "patients have no value",
-        advice="event or censored must be known for everyone",
+    faults.add_patients(
+        schema.event, missing, "no value", advice="event or censored must be known for everyone"
     )
     need = _event_coding(schema, len(others))
-    faults.add_rows(
+    faults.add_patients(
         schema.event,
         strange,
-        f"patient has {need}",
-        f"patients have {need}",
+        need,
         advice="the study's [outcome] must say how the files code it",
     )
     return distinct.rows_where(lambda text: canonical(text) == event_value, gaps=False)
@@ -217,11 +201,10 @@ def _check_lifetime(faults: TableFaults, schema: CohortSchema, time: FloatArray)
     if year is None:
         return
     what = f"a follow-up time of more than {LIFETIME:g} years, counted in {schema.unit}"
-    faults.add_rows(
+    faults.add_patients(
         schema.time,
         np.isfinite(time) & (time > LIFETIME * year),
-        f"patient has {what}",
-        f"patients have {what}",
+        what,
         advice="check the unit in the study's [outcome], and that the column holds the time "
         f"between two dates, not a date; {_OVERRIDE}",
     )

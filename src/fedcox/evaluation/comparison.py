@@ -152,10 +152,8 @@ class Comparison:
 
     def difference(self, scheme: str, reference: str) -> Difference | None:
         """That pair, or None where it was not compared in this order."""
-        for pair in self.differences:
-            if (pair.scheme, pair.reference) == (scheme, reference):
-                return pair
-        return None
+        pairs = {(pair.scheme, pair.reference): pair for pair in self.differences}
+        return pairs.get((scheme, reference))
 
 
 def compare(rows: Sequence[Row], *, drawn_anew: bool = False) -> tuple[Comparison, ...]:

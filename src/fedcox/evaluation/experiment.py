@@ -134,10 +134,7 @@ class Experiment:
     @cached_property
     def header(self) -> dict[str, Any]:
         """What the file of results begins with; two experiments differ where these do."""
-        patients = {
-            **self.problem.fingerprint(),
-            "sha256": arrays_hash(self._first_cohorts),
-        }
+        patients = {**self.problem.fingerprint(), "sha256": arrays_hash(self._first_cohorts)}
         return {
             "experiment": self.name,
             "patients": patients,

@@ -105,11 +105,7 @@ def _cut(names: list[str], most: int = 30) -> str:
 
 
 def _shares(
-    total: int,
-    so_far: IntArray,
-    *,
-    rng: np.random.Generator,
-    at_least: IntArray | int = 0,
+    total: int, so_far: IntArray, *, rng: np.random.Generator, at_least: IntArray | int = 0
 ) -> IntArray:
     """Divide `total` evenly; the rest goes where `at_least` needs it, then where least is."""
     whole, rest = divmod(total, so_far.size)

@@ -1,19 +1,23 @@
 """What a learning scheme is: a model and a way of training it, on patients in centers.
 
-A new scheme is one class in `schemes/` and one row in its table.
+A new scheme is one function in `schemes/` and one row in its table.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, astuple, dataclass, is_dataclass
 from typing import Any, Literal, Protocol
+
+import numpy as np
 
 from fedcox.engines.in_process import InProcess
 from fedcox.federation.ledger import Ledger
+from fedcox.federation.query import Federation
 from fedcox.survival.cohort import Cohort, FloatArray
 from fedcox.survival.link import LINKS, AbstractLink, LinkName
-from fedcox.survival.scaling import linear_predictor
+from fedcox.survival.scaling import Scaling, linear_predictor
 from fedcox.survival.time_grid import CensoredInterval
 
 Ties = Literal["breslow", "efron"]
@@ -98,6 +102,13 @@ class LinearRisk:
     coefficients: FloatArray
     mean: FloatArray
 
+    @classmethod
+    def of_scaled(cls, beta: FloatArray, scaling: Scaling, mean: FloatArray) -> LinearRisk:
+        """From coefficients of the columns that were fitted, on the common scale."""
+        coefficients = np.zeros(mean.size)
+        coefficients[scaling.keep] = scaling.coefficients(beta)
+        return cls(coefficients, mean)
+
     def risk(self, covariates: FloatArray) -> FloatArray:
         return linear_predictor(covariates, self.coefficients, mean=self.mean)
 
@@ -116,6 +127,18 @@ class Trained:
     rounds: int = 0
     bytes_up: int = 0
     bytes_down: int = 0
+
+    @classmethod
+    def since(
+        cls,
+        mark: tuple[int, int],
+        federation: Federation,
+        models: tuple[RiskModel, ...],
+        notes: Sequence[str] = (),
+    ) -> Trained:
+        """With the messages of the federation's ledger from `mark` on."""
+        traffic = TrainingTraffic.since(federation.ledger, mark)
+        return cls(models, tuple(notes), *astuple(traffic))
 
 
 class AbstractScheme(ABC):
@@ -140,6 +163,23 @@ class AbstractScheme(ABC):
     @abstractmethod
     def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
         """Train on all patients of the federation; `seed` decides whatever is drawn."""
+
+
+@dataclass(frozen=True)
+class Scheme(AbstractScheme):
+    """A scheme with nothing to set but the recipe: `training` is all there is to it."""
+
+    name: str
+    summary: str
+    training: Callable[[InProcess, Recipe, int], Trained]
+    federated: bool = True
+    leaks: bool = False
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
+        return self.training(federation, recipe, seed)
 
 
 def pooled(federation: InProcess) -> InProcess:

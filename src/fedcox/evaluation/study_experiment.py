@@ -140,13 +140,18 @@ def _unknown_centers(federation: InProcess, names: Sequence[str]) -> list[str]:
     ]
 
 
-def check_evaluation_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
-    """Refuse a folder with other files, or with an evaluation that nobody said a word about."""
+def check_one_of(*, overwrite: bool, resume: bool, kept: str) -> None:
+    """Refuse to go on with what is to be replaced."""
     if overwrite and resume:
         raise InputError(
             "--overwrite and --resume exclude each other.",
-            ["Say --resume to keep the rows that are there, --overwrite to begin again."],
+            [f"Say --resume to keep {kept}, --overwrite to begin again."],
         )
+
+
+def check_evaluation_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
+    """Refuse a folder with other files, or with an evaluation that nobody said a word about."""
+    check_one_of(overwrite=overwrite, resume=resume, kept="the rows that are there")
     if not (folder.exists() or folder.is_symlink()):
         return
     if not folder.is_dir():

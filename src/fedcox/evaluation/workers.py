@@ -117,12 +117,13 @@ def _begin(experiment: Experiment, watched: Connection) -> None:
     global _experiment
     _experiment = experiment
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(watched,), daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(watched,), daemon=True).start()
 
 
-def _end_with(watched: Connection) -> None:
+def end_with_parent(*watched: Connection) -> None:
+    """End this process when the one that started it does, or one of these is closed there."""
     parent = multiprocessing.parent_process()
-    wait_for_any([watched] if parent is None else [watched, parent.sentinel])
+    wait_for_any([*watched, *([] if parent is None else [parent.sentinel])])
     os._exit(1)
 
 

@@ -19,12 +19,12 @@ from fedcox.data.synthetic import CensoringBound, simulate_paper_cohort
 from fedcox.engines.in_process import InProcess
 from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator
-from fedcox.paper.small_study import Progress
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.reports.number_text import count_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.reports.plot import (
     Line,
-    LinePlot,
+    TitledPlot,
     ValueAxis,
     ends_in_words,
     line_plot,
@@ -101,15 +101,9 @@ class AppendixA:
         """Ready for JSON."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> AppendixA:
-        """The result whose JSON this is."""
-        approaches = tuple(Approach(**approach) for approach in record["approaches"])
-        return cls(**{**record, "approaches": approaches})
-
 
 def run_appendix_a(
-    quick: bool = False, progress: Progress = lambda done, total, words: None, seed: int = 0
+    quick: bool = False, progress: Progress = silent, seed: int = 0
 ) -> AppendixA:
     """Simulate studies and fit both models to each; `quick` takes fewer and smaller ones."""
     patients, runs = (1000, 4) if quick else (2000, 20)
@@ -179,30 +173,15 @@ def _distance(coefficients: FloatArray, cox: CoxFit) -> tuple[float, float]:
     return ratio, float(difference.max())
 
 
-@dataclass(frozen=True)
-class BoundPlots:
-    """One kind of censoring: the length of the coefficients, and the farthest of them."""
-
-    title: str
-    ratio: LinePlot
-    difference: LinePlot
-
-
-@dataclass(frozen=True)
-class ApproachLine:
-    """One link and reading, over all grids."""
-
-    name: str
-    ratios: tuple[str, ...]
-    differences: tuple[str, ...]
-
-
 def appendix_html(result: AppendixA, *, command: str) -> str:
     """The page as text."""
     content = {
         "facts": _facts(result),
         "result": result,
-        "figures": [_plots(result, bound) for bound in BOUNDS],
+        "figures": [
+            *(_ratio_plot(result, bound) for bound in BOUNDS),
+            *(_difference_plot(result, bound) for bound in BOUNDS),
+        ],
         "seen": sentences(result),
         "heads": [_head(intervals) for intervals in INTERVALS],
         "tables": [(BOUND_TITLES[bound], _lines(result, bound)) for bound in BOUNDS],
@@ -275,30 +254,33 @@ def _facts(result: AppendixA) -> list[Fact]:
     ]
 
 
-def _plots(result: AppendixA, bound: CensoringBound) -> BoundPlots:
-    across = _intervals_axis()
-    ratios = _lines_of(result, bound, lambda approach: approach.ratio)
-    differences = _lines_of(result, bound, lambda approach: approach.difference)
-
-    def values(lines: list[Line]) -> list[float]:
-        return [value for line in lines for _, value in line.points]
-
-    return BoundPlots(
-        BOUND_TITLES[bound],
-        line_plot(
-            ratios,
-            across,
-            ratios_axis([*values(ratios), 1.0]),
-            alt=f"Length of the coefficients as a part of Cox's. {_alt(ratios)}",
-            level=1.0,
-        ),
-        line_plot(
-            differences,
-            across,
-            powers_axis(values(differences)),
-            alt=f"Largest difference in standard errors. {_alt(differences)}",
-        ),
+def _ratio_plot(result: AppendixA, bound: CensoringBound) -> TitledPlot:
+    lines = _lines_of(result, bound, lambda approach: approach.ratio)
+    plot = line_plot(
+        lines,
+        _intervals_axis(),
+        ratios_axis([*_values(lines), 1.0]),
+        alt=f"Length of the coefficients as a part of Cox's. {_alt(lines)}",
+        level=1.0,
     )
+    quantity = "Length of the coefficients, Cox's being 1"
+    return TitledPlot(BOUND_TITLES[bound], quantity, plot)
+
+
+def _difference_plot(result: AppendixA, bound: CensoringBound) -> TitledPlot:
+    lines = _lines_of(result, bound, lambda approach: approach.difference)
+    plot = line_plot(
+        lines,
+        _intervals_axis(),
+        powers_axis(_values(lines)),
+        alt=f"Largest difference in standard errors. {_alt(lines)}",
+    )
+    quantity = "Largest difference of a coefficient, in standard errors"
+    return TitledPlot(BOUND_TITLES[bound], quantity, plot)
+
+
+def _values(lines: list[Line]) -> list[float]:
+    return [value for line in lines for _, value in line.points]
 
 
 def _alt(lines: list[Line]) -> str:
@@ -336,13 +318,10 @@ def _head(intervals: int | None) -> str:
     return "events" if intervals is None else count_text(intervals)
 
 
-def _lines(result: AppendixA, bound: CensoringBound) -> list[ApproachLine]:
+def _lines(result: AppendixA, bound: CensoringBound) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Every link and reading, with ratio and difference of each grid."""
     return [
-        ApproachLine(
-            f"{link}, {reading}",
-            tuple(f"{approach.ratio:.3f}" for approach in along),
-            tuple(f"{approach.difference:.2f}" for approach in along),
-        )
+        (f"{link}, {reading}", [(f"{one.ratio:.3f}", f"{one.difference:.2f}") for one in along])
         for link in LINK_NAMES
         for reading in READINGS
         if (along := result.along(bound, link, reading))

@@ -25,7 +25,7 @@ from fedcox.evaluation.seeds import derived_generator
 from fedcox.federation.center import Center
 from fedcox.federation.ledger import BYTES_PER_NUMBER, LedgerRow
 from fedcox.federation.query import Federation
-from fedcox.paper.small_study import Progress
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
@@ -228,28 +228,16 @@ class CommunicationStudy:
     versions: Mapping[str, str]
 
     def cost(self, method: str, times: int, columns: int) -> Cost:
-        for cost in self.costs:
-            if (cost.method, cost.times, cost.columns) == (method, times, columns):
-                return cost
-        raise KeyError((method, times, columns))
+        costs = {(cost.method, cost.times, cost.columns): cost for cost in self.costs}
+        return costs[method, times, columns]
 
     def to_json(self) -> dict[str, Any]:
         """Ready for JSON."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> CommunicationStudy:
-        """The study whose JSON this is."""
-        read = {
-            "times": tuple(record["times"]),
-            "columns": tuple(record["columns"]),
-            "costs": tuple(_cost_from_json(cost) for cost in record["costs"]),
-        }
-        return cls(**{**record, **read})
-
 
 def run_communication(
-    quick: bool = False, progress: Progress = lambda done, total, words: None, seed: int = 0
+    quick: bool = False, progress: Progress = silent, seed: int = 0
 ) -> CommunicationStudy:
     """Run every method over the grid of T and P; `quick` takes fewer patients and sizes."""
     patients = 1000 if quick else 2000
@@ -372,12 +360,6 @@ def _cost(
     if method.multiplied:
         close, stop = None, run.set_up + asked[0] + usual * (PAPER_ROUNDS - 1)
     return Cost(method.name, times, columns, usual, run.set_up, close, stop)
-
-
-def _cost_from_json(record: Mapping[str, Any]) -> Cost:
-    messages = ("per_round", "set_up", "close", "stop")
-    read = {name: Messages(**record[name]) if record[name] else None for name in messages}
-    return Cost(**{**record, **read})
 
 
 def slope(sizes: Sequence[int], numbers: Sequence[int]) -> float:

@@ -55,18 +55,6 @@ _TOTAL = {
 
 
 @dataclass(frozen=True)
-class RoundLine:
-    """One method's usual round: its size, and how it grows."""
-
-    method: str
-    formula: str
-    order: str
-    smallest: str
-    largest: str
-    slopes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class TotalLine:
     """One method on one problem, to the optimum and to its own stop."""
 
@@ -196,7 +184,8 @@ def _ends(sizes: Sequence[int]) -> tuple[int, int]:
     return sizes[0], sizes[-1]
 
 
-def _round_lines(result: CommunicationStudy) -> list[RoundLine]:
+def _round_lines(result: CommunicationStudy) -> list[tuple[str, ...]]:
+    """Every method's usual round: its size, and how it grows."""
     least, narrowest = result.times[0], result.columns[0]
     most, widest = result.times[-1], result.columns[-1]
 
@@ -214,13 +203,13 @@ def _round_lines(result: CommunicationStudy) -> list[RoundLine]:
             for times in _ends(result.times)
         ]
         lines.append(
-            RoundLine(
+            (
                 name,
                 method.per_round,
                 _ORDERS[name],
                 count_text(sent(name, least, narrowest)),
                 count_text(sent(name, most, widest)),
-                tuple(f"{value:.2f}" for value in slopes),
+                *(f"{value:.2f}" for value in slopes),
             )
         )
     return lines

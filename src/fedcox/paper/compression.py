@@ -21,7 +21,7 @@ from fedcox.evaluation.comparison import Claim
 from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
 from fedcox.federation.compression import CompressionName
-from fedcox.paper.small_study import Progress
+from fedcox.paper.reproduction import Progress, index_of, mean_and_error, silent
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
 from fedcox.solvers.newton import Newton
@@ -30,7 +30,6 @@ from fedcox.study.agreement import Agreement, agree
 from fedcox.study.fit import start
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
-from fedcox.survival.concordance import concordance_index
 from fedcox.survival.link import LINKS
 from fedcox.survival.scaling import linear_predictor
 
@@ -148,33 +147,15 @@ class CompressionStudy:
     def difference(self, method: str, columns: int) -> tuple[float, float]:
         """C-index less that of doubles on the same patients: mean and standard error."""
         ours = np.array(self.last(method, columns).c_indices)
-        gaps = ours - self.last(DOUBLES, columns).c_indices
-        return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size))
+        return mean_and_error(ours - self.last(DOUBLES, columns).c_indices)
 
     def to_json(self) -> dict[str, Any]:
         """Ready for JSON, with what the study was made to find out."""
         return {**asdict(self), "claims": [asdict(claim) for claim in claims(self)]}
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> CompressionStudy:
-        """The study whose JSON this is."""
-        trained = tuple(
-            TrainedRun(
-                **{
-                    **run,
-                    "c_indices": tuple(run["c_indices"]),
-                    "losses": tuple(run["losses"]),
-                }
-            )
-            for run in record["trained"]
-        )
-        sizes = {name: tuple(record[name]) for name in ("columns", "rounds")}
-        kept = {name: value for name, value in record.items() if name != "claims"}
-        return cls(**{**kept, **sizes, "trained": trained})
-
 
 def run_compression(
-    quick: bool = False, progress: Progress = lambda done, total, words: None, seed: int = 0
+    quick: bool = False, progress: Progress = silent, seed: int = 0
 ) -> CompressionStudy:
     """Simulate studies and train each by every method; `quick` takes fewer and smaller ones."""
     sizes = QUICK if quick else FULL
@@ -292,8 +273,7 @@ class SplitStudy:
             scaling.coefficients(solution.beta),
             mean=scaling.mean,
         )
-        index = concordance_index(self.test.time, self.test.event, risk).index
-        return float("nan") if index is None else index
+        return index_of(risk, self.test)
 
 
 def _over_studies(runs: Sequence[TrainedRun]) -> TrainedRun:

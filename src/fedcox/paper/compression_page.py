@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from fedcox.paper.compression import (
-    DOUBLES,
-    LBFGS_NAME,
-    METHODS,
-    CompressionStudy,
-    claims,
-)
+from fedcox.paper.compression import DOUBLES, LBFGS_NAME, METHODS, CompressionStudy, claims
 from fedcox.reports.number_text import (
     DASH,
     bytes_text,
@@ -23,22 +16,18 @@ from fedcox.reports.number_text import (
 from fedcox.reports.page import Fact, page_html
 from fedcox.reports.plot import Line, TitledPlot, ValueAxis, line_plot, log_axis, plain_axis
 
+_HEADS = (
+    "method",
+    "rounds",
+    "a round",
+    "in all",
+    "of doubles",
+    "c-index",
+    "difference",
+    "loss",
+)
 #: Methods in the figure, each with its colour and dashes; the table has all of them.
 _DRAWN = (DOUBLES, "8-bit", "sign", "top 10 %", "top 3 %", "random 10 %", LBFGS_NAME)
-
-
-@dataclass(frozen=True)
-class MethodLine:
-    """One method after its most rounds."""
-
-    method: str
-    rounds: str
-    per_round: str
-    total: str
-    share: str
-    c_index: str
-    difference: str
-    loss: str
 
 
 def compression_html(result: CompressionStudy, *, command: str) -> str:
@@ -47,6 +36,7 @@ def compression_html(result: CompressionStudy, *, command: str) -> str:
         "facts": _facts(result),
         "claims": claims(result),
         "figures": [_figure(result, columns) for columns in result.columns],
+        "heads": _HEADS,
         "tables": [(columns, _lines(result, columns)) for columns in result.columns],
         "rounds": ", ".join(count_text(rounds) for rounds in result.rounds),
         "rate": short_text(result.learning_rate),
@@ -109,14 +99,15 @@ def _kilobytes(sizes: list[float]) -> ValueAxis:
     return log_axis([(10.0**power, short_text(10.0**power)) for power in powers])
 
 
-def _lines(result: CompressionStudy, columns: int) -> list[MethodLine]:
+def _lines(result: CompressionStudy, columns: int) -> list[tuple[str, ...]]:
+    """Every method after its most rounds."""
     whole = result.last(DOUBLES, columns).bytes_up
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for method in METHODS:
         run = result.last(method.name, columns)
         gap, error = result.difference(method.name, columns)
         lines.append(
-            MethodLine(
+            (
                 method.name,
                 count_text(run.rounds),
                 bytes_text(run.bytes_up / run.rounds),

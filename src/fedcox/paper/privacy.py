@@ -28,13 +28,12 @@ from fedcox.evaluation.result import library_versions
 from fedcox.evaluation.seeds import derived_generator, derived_seed
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
-from fedcox.paper.small_study import Progress
+from fedcox.paper.reproduction import Progress, index_of, mean_and_error, silent
 from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
 from fedcox.study.study import Study
 from fedcox.survival.cohort import Cohort, FloatArray
-from fedcox.survival.concordance import concordance_index
 from fedcox.survival.scaling import linear_predictor
 
 CENTERS = 5
@@ -91,39 +90,21 @@ class PrivacyStudy:
     epsilons: tuple[float, ...] = EPSILONS
 
     def judgement(self, method: str, columns: int, epsilon: float | None = None) -> Judged:
-        wanted = method, columns, epsilon
-        for judged in self.judged:
-            if (judged.method, judged.columns, judged.epsilon) == wanted:
-                return judged
-        raise KeyError(wanted)
+        by_fit = {(one.method, one.columns, one.epsilon): one for one in self.judged}
+        return by_fit[method, columns, epsilon]
 
     def lost(self, method: str, columns: int, epsilon: float | None) -> tuple[float, float]:
         """C-index below that without noise, on the same patients: mean and standard error."""
         exact = np.array(self.judgement(NO_NOISE, columns).c_indices)
-        gaps = exact - self.judgement(method, columns, epsilon).c_indices
-        return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size))
+        return mean_and_error(exact - self.judgement(method, columns, epsilon).c_indices)
 
     def to_json(self) -> dict[str, Any]:
         """Ready for JSON, with what the study was made to find out."""
         return {**asdict(self), "claims": [asdict(claim) for claim in claims(self)]}
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> PrivacyStudy:
-        """The study whose JSON this is."""
-        judged = tuple(
-            Judged(**{name: _read(value) for name, value in record_of_one.items()})
-            for record_of_one in record["judged"]
-        )
-        kept = {name: _read(value) for name, value in record.items() if name != "claims"}
-        return cls(**{**kept, "judged": judged})
-
-
-def _read(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
 
 def run_privacy(
-    quick: bool = False, progress: Progress = lambda done, total, words: None, seed: int = 0
+    quick: bool = False, progress: Progress = silent, seed: int = 0
 ) -> PrivacyStudy:
     """Simulate studies and fit each under every epsilon; `quick` takes fewer of them."""
     studies = _QUICK_STUDIES if quick else _STUDIES
@@ -235,9 +216,7 @@ class SimulatedStudy:
 
     def c_index(self, coefficients: FloatArray) -> float:
         """On the patients who were kept for it."""
-        risk = linear_predictor(self.test.covariates, coefficients)
-        index = concordance_index(self.test.time, self.test.event, risk).index
-        return float("nan") if index is None else index
+        return index_of(linear_predictor(self.test.covariates, coefficients), self.test)
 
 
 def _reach(columns: int) -> float:

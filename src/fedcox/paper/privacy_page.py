@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from fedcox.paper.privacy import (
-    EACH_CENTER,
-    NO_NOISE,
-    SECURE,
-    Judged,
-    PrivacyStudy,
-    claims,
-)
+from fedcox.paper.privacy import EACH_CENTER, NO_NOISE, SECURE, Judged, PrivacyStudy, claims
 from fedcox.reports.number_text import DASH, count_text, one_in_text, short_text, signed_text
 from fedcox.reports.page import Fact, page_html
 from fedcox.reports.plot import (
@@ -33,18 +25,16 @@ from fedcox.reports.plot import (
 _STYLES = {NO_NOISE: 0, SECURE: 1, EACH_CENTER: 2}
 
 
-@dataclass(frozen=True)
-class EpsilonLine:
-    """One way of fitting at one epsilon."""
-
-    method: str
-    epsilon: str
-    c_index: str
-    lost: str
-    error: str
-    arrived: str
-    covered: str
-    price: str
+_HEADS = (
+    "fit",
+    "epsilon",
+    "c-index",
+    "difference",
+    "error",
+    "arrived",
+    "coverage",
+    "standard errors",
+)
 
 
 def privacy_html(result: PrivacyStudy, *, command: str) -> str:
@@ -55,6 +45,7 @@ def privacy_html(result: PrivacyStudy, *, command: str) -> str:
         "figures": [
             figure for columns in result.columns for figure in _figures(result, columns)
         ],
+        "heads": _HEADS,
         "tables": [(columns, _lines(result, columns)) for columns in result.columns],
         "guesses": [
             (short_text(epsilon), _percent(1.0 / (1.0 + math.exp(-epsilon))))
@@ -127,17 +118,18 @@ def _plot(
     )
 
 
-def _lines(result: PrivacyStudy, columns: int) -> list[EpsilonLine]:
+def _lines(result: PrivacyStudy, columns: int) -> list[tuple[str, ...]]:
     rows: list[tuple[str, float | None]] = [(NO_NOISE, None)]
     rows += [(name, epsilon) for name in (SECURE, EACH_CENTER) for epsilon in result.epsilons]
     return [_line(result, result.judgement(name, columns, epsilon)) for name, epsilon in rows]
 
 
-def _line(result: PrivacyStudy, judged: Judged) -> EpsilonLine:
+def _line(result: PrivacyStudy, judged: Judged) -> tuple[str, ...]:
+    """One way of fitting at one epsilon."""
     gap, error = result.lost(judged.method, judged.columns, judged.epsilon)
     spread = float(np.std(judged.c_indices, ddof=1))
     exact = judged.method == NO_NOISE
-    return EpsilonLine(
+    return (
         judged.method,
         DASH if judged.epsilon is None else short_text(judged.epsilon),
         f"{np.mean(judged.c_indices):.3f} ± {spread:.3f}",

@@ -7,27 +7,47 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+import numpy as np
+from pydantic import TypeAdapter
 from rich.markup import escape
 from rich.table import Table
 
-from fedcox.errors import InputError, OutputError
+from fedcox.errors import OutputError
 from fedcox.evaluation.comparison import REPLICATES, Claim, Comparison, SchemeSummary, compare
 from fedcox.evaluation.experiment import Experiment
 from fedcox.evaluation.result import Evaluation, Row, open_results
-from fedcox.evaluation.study_experiment import begin_folder
+from fedcox.evaluation.study_experiment import begin_folder, check_one_of
 from fedcox.files.writing import check_folder, write_json
-from fedcox.reports.evaluation_page import (
-    EvaluatedData,
-    EvaluationPage,
-    write_evaluation_page,
-)
+from fedcox.reports.evaluation_page import EvaluatedData, EvaluationPage, write_evaluation_page
+from fedcox.survival.cohort import Cohort, FloatArray
+from fedcox.survival.concordance import concordance_index
 
 #: Comparisons by panel and evaluation.
 Compared = Mapping[tuple[str, Evaluation], Comparison]
 SUMMARY, PAGE = "reproduction.json", "reproduction.html"
 _Rows = Mapping[str, tuple[Row, ...]]
+#: Hears how many of how many things are done, and what comes next.
+Progress = Callable[[int, int, str], None]
+
+
+def silent(done: int, total: int, words: str) -> None:
+    """Nobody hears of progress."""
+
+
+class SmallStudy(Protocol):
+    """What came out of a study of the paper that leaves its numbers and a page."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+Stored = TypeVar("Stored")
+
+
+def stored_study(kind: type[Stored], record: Mapping[str, Any]) -> Stored:
+    """The study of this kind whose JSON this is; its page is made from it as from the first."""
+    return TypeAdapter(kind).validate_python(record)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +76,24 @@ class Reproduction:
 
 def summary_of(comparison: Comparison, scheme: str) -> SchemeSummary:
     """One scheme of a comparison."""
-    for summary in comparison.schemes:
-        if summary.scheme == scheme:
-            return summary
-    raise KeyError(scheme)
+    return {summary.scheme: summary for summary in comparison.schemes}[scheme]
 
 
 def mean_of(comparison: Comparison, scheme: str) -> float:
     """The scheme's mean c-index; NaN where no test set gave one, which no claim survives."""
     mean = summary_of(comparison, scheme).mean
     return float("nan") if mean is None else mean
+
+
+def mean_and_error(values: FloatArray) -> tuple[float, float]:
+    """The mean, and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+
+
+def index_of(risk: FloatArray, patients: Cohort) -> float:
+    """The c-index of a risk on these patients; NaN where no two can be compared."""
+    index = concordance_index(patients.time, patients.event, risk).index
+    return float("nan") if index is None else index
 
 
 def rows_file(folder: Path, panel: str) -> Path:
@@ -88,19 +116,10 @@ def check_reproduction_folder(
 
 
 def check_resumable_folder(
-    folder: Path,
-    is_ours: Callable[[Path], bool],
-    *,
-    overwrite: bool,
-    resume: bool,
-    kept: str,
+    folder: Path, is_ours: Callable[[Path], bool], *, overwrite: bool, resume: bool, kept: str
 ) -> None:
     """Refuse a folder in use where nobody said a word about it, and one with other files."""
-    if overwrite and resume:
-        raise InputError(
-            "--overwrite and --resume exclude each other.",
-            [f"Say --resume to keep {kept}, --overwrite to begin again."],
-        )
+    check_one_of(overwrite=overwrite, resume=resume, kept=kept)
     if folder.is_dir():
         if not any(folder.iterdir()):
             return
@@ -156,9 +175,7 @@ def write_reproduction(
     write_json(folder / SUMMARY, record)
 
 
-def expected_indices(
-    reproduction: str,
-) -> Mapping[str, Mapping[tuple[Evaluation, str], float]]:
+def expected_indices(reproduction: str) -> Mapping[str, Mapping[tuple[Evaluation, str], float]]:
     """Mean c-indices of the stored full run, by panel, evaluation and scheme.
 
     The paper shows its own in figures without numbers; these are what its sizes gave here.

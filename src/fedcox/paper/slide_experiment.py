@@ -10,6 +10,7 @@ Cox's loss on minibatches of pooled slides.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,8 +28,8 @@ from fedcox.evaluation.scheme import TrainingTraffic
 from fedcox.evaluation.seeds import derived_seed
 from fedcox.federation.queries.tile_moments import TileMoments, TileMomentSums
 from fedcox.models.architecture import TileScorer
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.paper.slide_study import DISCRETE, MINI
-from fedcox.paper.small_study import Progress
 from fedcox.slides.feature_files import LARGEST_FEATURE
 from fedcox.slides.reduction import (
     Reducer,
@@ -150,8 +151,8 @@ class SlideRecipe:
         rows = patients = 0
         for cohort in cohorts.values():
             patients += cohort.patients
-            slides = [len(each) for each in cohort.bags.slides] if cohort.bags else []
-            rows += int(np.dot(np.ceil(cohort.time / self.width), slides))
+            slides = [len(each) for each in _slides(cohort)]
+            rows += int(np.dot(np.ceil(cohort.time / self.width), slides)) if slides else 0
         return max(1, round(self.batch_rows * patients / max(rows, 1)))
 
 
@@ -204,7 +205,7 @@ def judged_folds(
     *,
     folds: int,
     seeds: Sequence[int],
-    progress: Progress = lambda done, total, words: None,
+    progress: Progress = silent,
 ) -> Iterator[JudgedFold]:
     """Every fold of every run, one after the other."""
     total, done = folds * len(seeds), 0
@@ -219,7 +220,9 @@ def judged_folds(
             progress(done, total, f"run {seed + 1}, fold {fold}: reducing")
             begun = perf_counter()
             others = moments[: fold - 1] + moments[fold:]
-            reduced = with_reduced(patients, _reducer(reduce(_plus, others), recipe, patients))
+            reduced = with_reduced(
+                patients, _reducer(reduce(operator.add, others), recipe, patients)
+            )
             reducing = share + perf_counter() - begun
 
             def tell(words: str, done: int = done, fold: int = fold, seed: int = seed) -> None:
@@ -230,10 +233,6 @@ def judged_folds(
             yield replace(judged, seconds={"reduce": reducing, **judged.seconds})
             done += 1
     progress(total, total, "")
-
-
-def _plus(left: TileMomentSums, right: TileMomentSums) -> TileMomentSums:
-    return left + right
 
 
 def _moments(patients: SlidePatients, test: TestSet) -> TileMomentSums:
@@ -254,8 +253,9 @@ def with_reduced(patients: SlidePatients, reducer: Reducer) -> SlidePatients:
     """The same patients with reduced features, in memory as half floats, as files keep them."""
     cohorts = {}
     for name, cohort in patients.cohorts.items():
-        before = cohort.bags.slides if cohort.bags is not None else ()
-        slides = tuple(tuple(_half(reducer, slide) for slide in slides) for slides in before)
+        slides = tuple(
+            tuple(_half(reducer, slide) for slide in slides) for slides in _slides(cohort)
+        )
         cohorts[name] = replace(cohort, bags=Bags(slides, reducer.size))
     return SlidePatients(cohorts, patients.slide_ids)
 

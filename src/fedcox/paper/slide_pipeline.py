@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing.connection import wait
 from pathlib import Path
 from time import perf_counter
 
 from fedcox.errors import InputError, SlideError
+from fedcox.evaluation.workers import end_with_parent
 from fedcox.slides.cohorts import SlideCohorts, slide_cohorts
 from fedcox.slides.embedding import embed_slides
 from fedcox.slides.encoder import (
@@ -109,15 +109,8 @@ def _begin(choice: EncoderChoice) -> None:
 
     global _encoder
     torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     _encoder = choice.load()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 def _embed(slides: Sequence[ManifestRow], work: Path, batch: int) -> StepOutcome:

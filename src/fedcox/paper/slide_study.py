@@ -106,19 +106,6 @@ class SlideStudy:
             "rankings": [asdict(ranking) for ranking in self.rankings],
         }
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> SlideStudy:
-        """The study whose JSON this is, without its examples."""
-        derived = ("comparison", "mean_auc", "claims", "paper_table_2", "command")
-        kept = {name: value for name, value in record.items() if name not in derived}
-        return cls(
-            **{
-                **kept,
-                "rows": tuple(Row.from_record(row) for row in record["rows"]),
-                "rankings": tuple(TileRanking(**ranking) for ranking in record["rankings"]),
-            }
-        )
-
 
 def planted_auc(scores: FloatArray, planted: BoolArray) -> float | None:
     """The chance that a planted tile scores above another, ties counting half.

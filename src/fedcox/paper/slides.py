@@ -21,6 +21,7 @@ import numpy as np
 from fedcox.errors import OutputError
 from fedcox.evaluation.result import Row, library_versions
 from fedcox.files.writing import whole_file
+from fedcox.paper.reproduction import Progress, silent
 from fedcox.paper.slide_experiment import JudgedFold, SlidePatients, SlideRecipe, judged_folds
 from fedcox.paper.slide_pipeline import (
     EmbeddedSlides,
@@ -29,7 +30,6 @@ from fedcox.paper.slide_pipeline import (
     embedded_slides,
 )
 from fedcox.paper.slide_study import HeldOutSlide, SlideStudy, TileRanking, planted_auc
-from fedcox.paper.small_study import Progress
 from fedcox.slides.encoder import Device
 from fedcox.slides.feature_files import OpenedBag
 from fedcox.slides.simulated_slides import SimulatedSlides, read_simulated, simulate_slides
@@ -37,7 +37,6 @@ from fedcox.slides.step import StepProgress
 from fedcox.slides.tile_scores import ScoredTiles
 from fedcox.slides.tiling import Tiling
 from fedcox.slides.tissue import Region
-from fedcox.survival.bags import Bags
 from fedcox.survival.cohort import BoolArray
 
 #: Held-out slides that are drawn.
@@ -75,11 +74,7 @@ QUICK = SimulatedSizes(patients=130, size_px=416, runs=1)
 
 
 def run_simulated_slides(
-    folder: Path,
-    sizes: SimulatedSizes,
-    progress: Progress = lambda done, total, words: None,
-    *,
-    device: Device = "cpu",
+    folder: Path, sizes: SimulatedSizes, progress: Progress = silent, *, device: Device = "cpu"
 ) -> SlideStudy:
     """Simulate slides in `folder` and go the whole way; what is there already is used again.
 
@@ -129,7 +124,7 @@ def run_real_slides(
     *,
     quick: bool,
     cancer: str | None = None,
-    progress: Progress = lambda done, total, words: None,
+    progress: Progress = silent,
 ) -> SlideStudy:
     """The paper's experiment on slides of one's own; `quick` makes one run of folds."""
     given = source.encoder.weights or source.encoder.onnx or source.features
@@ -211,7 +206,9 @@ def _study(
         patients=sum(cohort.patients for cohort in patients.cohorts.values()),
         events=sum(int(cohort.event.sum()) for cohort in patients.cohorts.values()),
         slides=len(embedded.patients.opened.bags),
-        tiles=sum(_bags(patients, name).tiles for name in patients.cohorts),
+        tiles=sum(
+            cohort.bags.tiles for cohort in patients.cohorts.values() if cohort.bags is not None
+        ),
         centers={name: cohort.patients for name, cohort in patients.cohorts.items()},
         settings={**settings, **_settings(source, recipe, patients, embedded)},
         rows=tuple(rows),
@@ -233,16 +230,8 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _bags(patients: SlidePatients, center: str) -> Bags:
-    bags = patients.cohorts[center].bags
-    return Bags((), patients.features) if bags is None else bags
-
-
 def _settings(
-    source: SlideSource,
-    recipe: SlideRecipe,
-    patients: SlidePatients,
-    embedded: EmbeddedSlides,
+    source: SlideSource, recipe: SlideRecipe, patients: SlidePatients, embedded: EmbeddedSlides
 ) -> dict[str, Any]:
     tiling = source.tiling
     size = recipe.batch_size(patients.cohorts)

@@ -17,9 +17,9 @@ from fedcox.paper.slide_study import (
     SlideStudy,
     claims,
 )
-from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import DASH, count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
+from fedcox.slides.drawing import shown_picture
 from fedcox.slides.feature_files import KnownSlide
 from fedcox.slides.heatmap import PAGE, HeatmapOptions, HeatmapStep, gallery_file, picture_file
 from fedcox.slides.heatmap_page import HeatmapRun, write_heatmap_page
@@ -68,26 +68,8 @@ def _digest(slide: HeldOutSlide) -> str:
     return sha256(slide.tiles.scores.tobytes()).hexdigest()
 
 
-@dataclass(frozen=True)
-class TableLine:
-    """One data set: both schemes and their difference."""
-
-    name: str
-    mini: str
-    discrete: str
-    difference: str
-
-
-@dataclass(frozen=True)
-class FoldLine:
-    """One test set."""
-
-    name: str
-    patients: str
-    events: str
-    mini: str
-    discrete: str
-    auc: str
+#: One data set: its name, both schemes and their difference.
+_TableLine = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -112,12 +94,7 @@ def write_slides_page(
     write_atomically(path, slides_html(study, command=command, heatmaps=heatmaps))
 
 
-def slides_html(
-    study: SlideStudy,
-    *,
-    command: str,
-    heatmaps: Path | None = None,
-) -> str:
+def slides_html(study: SlideStudy, *, command: str, heatmaps: Path | None = None) -> str:
     """The page as text."""
     comparison = study.comparison
     tests = noun_text(comparison.seeds, "run") + " of " + noun_text(_folds(study), "fold")
@@ -133,8 +110,8 @@ def slides_html(
         "here": _here(study),
         "paper": _paper(study.cancer),
         "interval": REPLICATES[comparison.replicates],
+        "fold_heads": _fold_heads(study),
         "folds": _fold_lines(study),
-        "rankings": bool(study.rankings),
         "example": example,
         "method": method_lines(study),
         "seconds": [(name, f"{value:,.1f}") for name, value in study.seconds.items()],
@@ -178,7 +155,7 @@ def _facts(study: SlideStudy) -> list[Fact]:
     return facts
 
 
-def _here(study: SlideStudy) -> TableLine:
+def _here(study: SlideStudy) -> _TableLine:
     comparison = study.comparison
     gap = comparison.difference(DISCRETE, MINI)
     words = DASH
@@ -187,7 +164,7 @@ def _here(study: SlideStudy) -> TableLine:
         if gap.low is not None and gap.high is not None:
             words += f" ({signed_text(gap.low)} to {signed_text(gap.high)})"
     name = "simulated slides, here" if study.simulated else f"{study.cancer or 'slides'}, here"
-    return TableLine(
+    return (
         name,
         _mean_sd(summary_of(comparison, MINI)),
         _mean_sd(summary_of(comparison, DISCRETE)),
@@ -204,10 +181,10 @@ def _number(value: float | None) -> str:
     return DASH if value is None else f"{value:.3f}"
 
 
-def _paper(cancer: str | None) -> list[TableLine]:
+def _paper(cancer: str | None) -> list[_TableLine]:
     """The paper's rows: that of the same cancer, or all of them."""
     return [
-        TableLine(
+        (
             name,
             "{:.2f} ± {:.2f}".format(*row[MINI]),
             "{:.2f} ± {:.2f}".format(*row[DISCRETE]),
@@ -218,20 +195,27 @@ def _paper(cancer: str | None) -> list[TableLine]:
     ]
 
 
-def _fold_lines(study: SlideStudy) -> list[FoldLine]:
+def _fold_heads(study: SlideStudy) -> list[str]:
+    heads = ["run, fold", "patients", "events", MINI, DISCRETE]
+    return [*heads, "planted tiles, AUC"] if study.rankings else heads
+
+
+def _fold_lines(study: SlideStudy) -> list[tuple[str, ...]]:
+    """Every test set."""
     by_key = {(row.seed, row.fold, row.scheme): row for row in study.rows}
     lines = []
     for seed, fold in dict.fromkeys((row.seed, row.fold) for row in study.rows):
         row = by_key[seed, fold, DISCRETE]
         aucs = [one.auc for one in study.rankings if (one.seed, one.fold) == (seed, fold)]
+        auc = f"{fmean(aucs):.3f} over {noun_text(len(aucs), 'slide')}" if aucs else DASH
         lines.append(
-            FoldLine(
+            (
                 f"{seed + 1}, {fold}",
                 count_text(row.patients),
                 count_text(row.events),
                 _number(by_key[seed, fold, MINI].c_index),
                 _number(row.c_index),
-                f"{fmean(aucs):.3f} over {noun_text(len(aucs), 'slide')}" if aucs else DASH,
+                *([auc] if study.rankings else []),
             )
         )
     return lines

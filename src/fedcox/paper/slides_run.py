@@ -9,12 +9,11 @@ from typing import Any
 
 from fedcox.errors import InputError
 from fedcox.files.writing import write_json
-from fedcox.paper.reproduction import check_resumable_folder
+from fedcox.paper.reproduction import Progress, check_resumable_folder
 from fedcox.paper.slide_pipeline import EncoderChoice, SlideSource
 from fedcox.paper.slide_study import PAPER_TABLE, SlideStudy
 from fedcox.paper.slides import FULL, QUICK, run_real_slides, run_simulated_slides
 from fedcox.paper.slides_page import write_slides_page
-from fedcox.paper.small_study import Progress
 from fedcox.slides.tiling import Tiling
 
 RECORD, PAGE, MAPS = "slides.json", "slides.html", "heatmap"

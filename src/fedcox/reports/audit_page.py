@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
@@ -13,7 +12,6 @@ from rich.table import Table
 from fedcox.evaluation.attacks.attack_setting import Attacker
 from fedcox.evaluation.audit import AttackOutcome, Audit, AuditedAttack, Protection
 from fedcox.evaluation.membership import ERROR
-from fedcox.files.writing import write_atomically
 from fedcox.reports.guarantee_words import epsilon_explained, promise_in_a_word, weakness
 from fedcox.reports.number_text import DASH, bound_text, count_text, noun_text, percent_text
 from fedcox.reports.page import Fact, page_html
@@ -220,11 +218,6 @@ def not_tried(audit: Audit) -> list[str]:
     if idle(audit):
         lines.append(f"Without anything to read in this study: {', '.join(idle(audit))}.")
     return [*lines, *LIMITS]
-
-
-def write_audit_page(path: str | Path, audit: Audit) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, audit_html(audit))
 
 
 def audit_html(audit: Audit) -> str:

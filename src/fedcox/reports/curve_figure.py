@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcox.reports.counts_figure import IntervalTotals, interval_totals
-from fedcox.reports.covariate_groups import CovariateGroup, Member, covariate_groups
 from fedcox.reports.number_text import DASH, count_text, finite, percent_text, short_text
 from fedcox.reports.plot import Tick, time_tick_marks, time_ticks
+from fedcox.reports.ratio_table import CovariateGroup, Member, covariate_groups
 from fedcox.study.fit_rows import RiskRow
 from fedcox.study.fitted import FittedStudy
 from fedcox.survival.cohort import FloatArray

@@ -277,8 +277,7 @@ def box_figure(
         axis,
         tuple(
             BoxPanel(
-                panel.title,
-                tuple(_box_row(sample, axis, source) for sample in panel.samples),
+                panel.title, tuple(_box_row(sample, axis, source) for sample in panel.samples)
             )
             for panel in panels
         ),

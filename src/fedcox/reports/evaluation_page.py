@@ -111,8 +111,7 @@ def evaluation_html(page: EvaluationPage) -> str:
     ]
     both = len({comparison.evaluation for _, comparison in compared}) > 1
     boxes = box_figure(
-        [_samples(page, data, notes, both=both) for data, notes in compared],
-        source=page.source,
+        [_samples(page, data, notes, both=both) for data, notes in compared], source=page.source
     )
     content = {
         "page": page,

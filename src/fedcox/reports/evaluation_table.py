@@ -132,15 +132,8 @@ def against(comparison: Comparison, scheme: str, reference: str) -> Difference |
     def turned(value: float | None) -> float | None:
         return None if value is None else -value
 
-    return Difference(
-        scheme,
-        reference,
-        turned(other.mean),
-        turned(other.high),
-        turned(other.low),
-        other.pairs,
-        other.replicates,
-    )
+    mean, low, high = turned(other.mean), turned(other.high), turned(other.low)
+    return Difference(scheme, reference, mean, low, high, other.pairs, other.replicates)
 
 
 def pair_line(difference: Difference) -> PairLine:
@@ -206,15 +199,11 @@ def _who(title: str, schemes: dict[str, int]) -> str:
 
 def _few_events(comparison: Comparison) -> Iterable[str]:
     few = comparison.few_events
-    if few == 1:
+    if few:
+        have, its = ("has", "its") if few == 1 else ("have", "their")
         yield (
-            f"1 test set has fewer than {FEW_EVENTS} events; its c-indices rest on few pairs "
-            "and count like the others."
-        )
-    elif few:
-        yield (
-            f"{count_text(few)} test sets have fewer than {FEW_EVENTS} events; their c-indices "
-            "rest on few pairs and count like the others."
+            f"{noun_text(few, 'test set')} {have} fewer than {FEW_EVENTS} events; {its} "
+            "c-indices rest on few pairs and count like the others."
         )
 
 

@@ -46,41 +46,41 @@ _WORTHLESS = (
 
 
 @dataclass(frozen=True)
-class Promise:
-    """One part of the promise under its heading."""
+class TitledText:
+    """What a reader must know, under its heading: a part of the promise, say."""
 
     title: str
     text: str
 
 
-def promises(guarantee: Guarantee) -> list[Promise]:
+def promises(guarantee: Guarantee) -> list[TitledText]:
     """The parts in the order a reader needs them."""
     return [
-        Promise("For one patient", one_patient(guarantee)),
-        Promise("How it is kept", _how(guarantee)),
-        Promise("Against whom", _against_whom(guarantee)),
-        Promise("What is not promised", f"{ONE_STUDY} {BEYOND}"),
+        TitledText("For one patient", one_patient(guarantee)),
+        TitledText("How it is kept", _how(guarantee)),
+        TitledText("Against whom", _against_whom(guarantee)),
+        TitledText("What is not promised", f"{ONE_STUDY} {BEYOND}"),
         _cost(guarantee),
     ]
 
 
-def promises_in_short(guarantee: Guarantee) -> list[Promise]:
+def promises_in_short(guarantee: Guarantee) -> list[TitledText]:
     """What nobody should miss."""
-    centers = [Promise("Against other centers", against_centers(guarantee))]
+    centers = [TitledText("Against other centers", against_centers(guarantee))]
     return [
-        Promise("For one patient", one_patient(guarantee)),
+        TitledText("For one patient", one_patient(guarantee)),
         *(centers if guarantee.masked else []),
-        Promise("What is not promised", ONE_STUDY),
+        TitledText("What is not promised", ONE_STUDY),
         _cost(guarantee),
     ]
 
 
-def _cost(guarantee: Guarantee) -> Promise:
+def _cost(guarantee: Guarantee) -> TitledText:
     """What noise leaves of the results."""
     if guarantee.price is None:
-        return Promise("No intervals, no p-values, no counts", NO_INFERENCE)
+        return TitledText("No intervals, no p-values, no counts", NO_INFERENCE)
     price = f"{guarantee.price:.2f}"
-    return Promise("What it costs", _WITH_INFERENCE.format(price=price))
+    return TitledText("What it costs", _WITH_INFERENCE.format(price=price))
 
 
 def one_patient(guarantee: Guarantee) -> str:
@@ -118,17 +118,17 @@ def promise_in_a_word(epsilon: float | None, delta: float) -> str:
     return "strong" if epsilon <= _STRONG else "fair"
 
 
-def epsilon_explained(delta: float) -> list[Promise]:
+def epsilon_explained(delta: float) -> list[TitledText]:
     """What epsilon means and from where on it means nothing, for who has to choose one."""
     return [
-        Promise(
+        TitledText(
             "What epsilon means",
             "Epsilon bounds what the presence of any one patient can show. With or without "
             "the patient, the chance of every possible result of the study differs by a factor "
             f"of at most e to the power of epsilon, plus at most {one_in_text(delta)} (delta). "
             "That holds whatever else somebody knows, be it all other patients.",
         ),
-        Promise(
+        TitledText(
             "From where on it is no guarantee",
             "Somebody guesses from everything that was released whether a given patient is in "
             f"the study, and tosses a coin beforehand. At epsilon {_STRONG:g} at "
@@ -138,7 +138,7 @@ def epsilon_explained(delta: float) -> list[Promise]:
             "strong; from 3 "
             f"on it is little; beyond {NO_GUARANTEE_BEYOND:g} {_WORTHLESS}",
         ),
-        Promise("What is not promised", ONE_STUDY),
+        TitledText("What is not promised", ONE_STUDY),
     ]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from fedcox.files.writing import check_folder, whole_folder, write_atomically, write_json
 from fedcox.shown_text import shown_lines
 
 
@@ -19,6 +21,34 @@ class Fact:
     value: str
     label: str
     detail: str = ""
+
+
+@dataclass(frozen=True)
+class PageFolder:
+    """A folder with a record and its page, NAME.json and NAME.html; `what` is in it."""
+
+    name: str
+    what: str
+
+    @property
+    def page(self) -> str:
+        return f"{self.name}.html"
+
+    def check(self, folder: Path, *, overwrite: bool) -> None:
+        """Refuse a folder that exists, unless it is to be replaced and holds nothing else."""
+        files = {f"{self.name}.json", self.page}
+        check_folder(
+            folder,
+            overwrite=overwrite,
+            is_ours=lambda path: path.name in files and path.is_file(),
+            what=self.what,
+        )
+
+    def write(self, folder: Path, record: Mapping[str, Any], html: str) -> None:
+        """Both or neither."""
+        with whole_folder(folder) as part:
+            write_json(part / f"{self.name}.json", record)
+            write_atomically(part / self.page, html)
 
 
 def page_html(template: str, content: Mapping[str, Any], room: str = "reports") -> str:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
 from fedcox.data.wording import listed
-from fedcox.files.writing import write_atomically
 from fedcox.reports.guarantee_words import (
     NO_GUARANTEE_BEYOND,
     against_others,
@@ -178,11 +176,6 @@ def _epsilon(choice: NoiseChoice) -> str:
     if choice.epsilon is None:
         return "none"
     return "∞" if math.isinf(choice.epsilon) else bound_text(choice.epsilon)
-
-
-def write_plan_page(path: str | Path, plan: StudyPlan) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_atomically(path, plan_html(plan))
 
 
 def plan_html(plan: StudyPlan) -> str:

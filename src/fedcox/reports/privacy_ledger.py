@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from fedcox.errors import InputError
 from fedcox.federation.ledger import LedgerRow
@@ -105,11 +106,7 @@ def summarise(rows: Iterable[LedgerRow]) -> LedgerSummary:
 
 def write_ledger(rows: Iterable[LedgerRow], path: str | Path) -> None:
     """Write one JSON object per line, whole or not at all."""
-    write_atomically(path, (json.dumps(_record(row)) + "\n" for row in rows))
-
-
-def _record(row: LedgerRow) -> dict[str, object]:
-    return row._asdict()
+    write_atomically(path, (json.dumps(row._asdict()) + "\n" for row in rows))
 
 
 def read_ledger(path: str | Path) -> tuple[LedgerRow, ...]:
@@ -155,44 +152,45 @@ def weaker_questions(summary: LedgerSummary, protection: str) -> tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class QuestionRow:
-    """One question: how often a center was asked, and what all centers together sent."""
+class TrafficRow:
+    """What all centers sent for one question, or one center, or several, for all of them.
 
-    query: str
-    words: str
-    remark: str
-    times: str
-    numbers_up: str
-    bytes_up: str
-    bytes_down: str
-    protection: str
-    epsilon: str
-
-
-@dataclass(frozen=True)
-class SenderRow:
-    """One center, or the sum of several: numbers sent per question, and in all.
-
-    `remark` tells of a center that stopped answering before the end.
+    `words` say what a question asks, `times` how often a center was asked, `numbers` what a
+    center sent for each question. `remark` is what must not be missed: a reply that is no sum,
+    a center that stopped answering.
     """
 
     name: str
-    remark: str
-    numbers: tuple[str, ...]
     numbers_up: str
     bytes_up: str
     bytes_down: str
     protection: str
     epsilon: str
+    words: str = ""
+    times: str = ""
+    remark: str = ""
+    numbers: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, traffic: Traffic, **more: Any) -> TrafficRow:
+        return cls(
+            name,
+            count_text(traffic.numbers_up),
+            bytes_text(traffic.bytes_up),
+            bytes_text(traffic.bytes_down),
+            _protection_text(traffic),
+            DASH if traffic.epsilon is None else bound_text(traffic.epsilon),
+            **more,
+        )
 
 
 @dataclass(frozen=True)
 class LedgerTable:
     """`weaker` names questions that were protected less than the fit as a whole."""
 
-    questions: tuple[QuestionRow, ...]
-    total: QuestionRow
-    senders: tuple[SenderRow, ...]
+    questions: tuple[TrafficRow, ...]
+    total: TrafficRow
+    senders: tuple[TrafficRow, ...]
     patient_level: bool
     weaker: tuple[str, ...]
     any_epsilon: bool
@@ -216,20 +214,16 @@ def ledger_table(fitted: FittedStudy) -> LedgerTable | None:
     )
 
 
-def _question(query: str, traffic: Traffic, centers: int) -> QuestionRow:
+def _question(query: str, traffic: Traffic, centers: int) -> TrafficRow:
     words = {**words_of_queries(), **_KEYS}.get(query, "")
     # Replies that are not sums over patients must not pass as sums.
     single = query in patient_level()
-    return QuestionRow(
-        query=query,
+    return TrafficRow.of(
+        query,
+        traffic,
         words="" if single else words,
         remark=f"not a sum: {words}" if single else "",
         times=count_text(round(traffic.times / centers, 1)),
-        numbers_up=count_text(traffic.numbers_up),
-        bytes_up=bytes_text(traffic.bytes_up),
-        bytes_down=bytes_text(traffic.bytes_down),
-        protection=_protection_text(traffic),
-        epsilon=_epsilon_text(traffic),
     )
 
 
@@ -238,11 +232,7 @@ def _protection_text(traffic: Traffic) -> str:
     return " or ".join([*known, *sorted(traffic.protections.difference(PROTECTIONS))]) or DASH
 
 
-def _epsilon_text(traffic: Traffic) -> str:
-    return DASH if traffic.epsilon is None else bound_text(traffic.epsilon)
-
-
-def _senders(fitted: FittedStudy, summary: LedgerSummary) -> tuple[SenderRow, ...]:
+def _senders(fitted: FittedStudy, summary: LedgerSummary) -> tuple[TrafficRow, ...]:
     choice = choose_centers(fitted.centers)
     rows = [_sender(row.name, [row.name], summary) for row in choice.shown]
     if choice.rest:
@@ -259,16 +249,7 @@ def _senders(fitted: FittedStudy, summary: LedgerSummary) -> tuple[SenderRow, ..
 
 def _sender(
     name: str, centers: Sequence[str], summary: LedgerSummary, *, remark: str = ""
-) -> SenderRow:
+) -> TrafficRow:
     per_query = [summary.of_centers(centers, query) for query in summary.queries]
-    whole = Traffic.together(per_query)
-    return SenderRow(
-        name=name,
-        remark=remark,
-        numbers=tuple(count_text(traffic.numbers_up) for traffic in per_query),
-        numbers_up=count_text(whole.numbers_up),
-        bytes_up=bytes_text(whole.bytes_up),
-        bytes_down=bytes_text(whole.bytes_down),
-        protection=_protection_text(whole),
-        epsilon=_epsilon_text(whole),
-    )
+    numbers = tuple(count_text(traffic.numbers_up) for traffic in per_query)
+    return TrafficRow.of(name, Traffic.together(per_query), remark=remark, numbers=numbers)

@@ -14,7 +14,7 @@ from fedcox.files.writing import write_atomically
 from fedcox.reports.counts_figure import center_bars, heat_map, known_sizes
 from fedcox.reports.curve_figure import average_panel, group_panels, time_axis, words
 from fedcox.reports.forest_figure import forest_figure
-from fedcox.reports.guarantee_words import promises, right_guesses_text
+from fedcox.reports.guarantee_words import TitledText, promises, right_guesses_text
 from fedcox.reports.number_text import (
     DASH,
     bound_text,
@@ -46,14 +46,6 @@ from fedcox.survival.link import LINKS
 MOST_ROUNDS = 200
 
 
-@dataclass(frozen=True)
-class Advice:
-    """A warning in plain words."""
-
-    title: str
-    text: str
-
-
 def write_report(fitted: FittedStudy, path: str | Path) -> None:
     """Write the page to `path`, whole or not at all."""
     write_atomically(path, report_html(fitted))
@@ -82,7 +74,7 @@ def page_content(fitted: FittedStudy) -> dict[str, Any]:
         "subtitle": _subtitle(fitted),
         "facts": _facts(fitted),
         "warnings": [
-            Advice(warning_title(notice.name), notice.text) for notice in fitted.notices
+            TitledText(warning_title(notice.name), notice.text) for notice in fitted.notices
         ],
         "promises": [] if fitted.guarantee is None else promises(fitted.guarantee),
         "ratios": list(zip(rows, forest.bars, strict=True)),

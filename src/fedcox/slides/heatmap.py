@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from fedcox.errors import SlideError
 from fedcox.files.writing import owners_folder, write_atomically, write_csv
-from fedcox.reports.drawing import INK, SOFT, WARNING, blank, write, write_png
 from fedcox.reports.number_text import signed_text
+from fedcox.slides.drawing import INK, SOFT, WARNING, blank, write, write_png
 from fedcox.slides.feature_files import KnownSlide
 from fedcox.slides.heatmap_picture import HeatmapScene, draw_heatmap
 from fedcox.slides.slide import Slide, open_slide

@@ -8,9 +8,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fedcox.files.writing import write_atomically
-from fedcox.reports.drawing import shown_picture
 from fedcox.reports.number_text import count_text, noun_text, percent_text, signed_text
 from fedcox.reports.page import Fact, page_html
+from fedcox.slides.drawing import shown_picture
 from fedcox.slides.feature_files import KnownSlide, OpenedBag
 from fedcox.slides.heatmap import (
     PAGE,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcox.reports.drawing import (
+from fedcox.reports.number_text import count_text, signed_text
+from fedcox.slides.drawing import (
     INK,
     LINE,
     SOFT,
@@ -25,7 +26,6 @@ from fedcox.reports.drawing import (
     scale_bar,
     write,
 )
-from fedcox.reports.number_text import count_text, signed_text
 from fedcox.slides.tile_scores import (
     ColourKey,
     ScoredTiles,

@@ -8,9 +8,9 @@ import pytest
 from fedcox.evaluation.attacks.attack_setting import Candidate, Deadline, TruePatients, matches
 from fedcox.evaluation.attacks.differences import probe_outermost
 from fedcox.evaluation.attacks.observed_sums import ALL_CENTERS, LifeTable, Observer
-from fedcox.evaluation.attacks.single_patient import ask_for_single_patients
-from fedcox.evaluation.attacks.telescoping import (
+from fedcox.evaluation.attacks.single_patients import (
     ask_for_block,
+    ask_for_single_patients,
     probe_risk_sets,
     telescope_blocks,
 )

@@ -19,8 +19,7 @@ from fedcox.evaluation.attacks.observed_sums import (
     Observer,
     Recorder,
 )
-from fedcox.evaluation.attacks.single_patient import read_batches
-from fedcox.evaluation.attacks.telescoping import telescope_blocks, telescope_risk_sets
+from fedcox.evaluation.attacks.single_patients import read_batches, telescope_blocks
 from fedcox.federation.queries.risk_set_sums import EventSumsAt, RiskSetSetting, RiskSetSumsAt
 from fedcox.federation.setting import Setting
 from fedcox.solvers.adam import Adam
@@ -40,6 +39,7 @@ from tests.evaluation.attacks.invented_studies import (
     sparse_tail,
     under_masks,
 )
+from tests.evaluation.attacks.webdisco_sums import telescope_risk_sets
 from tests.problems import LINK_NAMES
 
 

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedcox.cli.slides.options import DeepZoomTile, ManifestFile, WorkFolder
+from fedcox.cli.options import DeepZoomTile, ManifestFile, WorkFolder
 from fedcox.cli.slides.progress import step_display, tell_outcome
 from fedcox.cli.terminal import progress_bar, say
 
 if TYPE_CHECKING:
     from fedcox.slides.encoder import AbstractEncoder
     from fedcox.slides.reducer_fit import ChosenReducer
-
-
-class DeviceName(StrEnum):
-    """Where the network runs."""
-
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-class PrecisionName(StrEnum):
-    """The numbers that it computes with."""
-
-    float32 = "float32"
-    bfloat16 = "bfloat16"
 
 
 WeightsFile = Annotated[
@@ -49,14 +34,12 @@ OnnxFile = Annotated[
 UntrainedSeed = Annotated[
     int | None,
     typer.Option(
-        metavar="SEED",
-        min=0,
-        help="ResNet-50 with random weights: for simulated slides only.",
+        metavar="SEED", min=0, help="ResNet-50 with random weights: for simulated slides only."
     ),
 ]
-NetworkDevice = Annotated[DeviceName, typer.Option(help="Where the network runs.")]
+NetworkDevice = Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the network runs.")]
 NetworkPrecision = Annotated[
-    PrecisionName | None,
+    Literal["float32", "bfloat16"] | None,
     typer.Option(
         help="Of ResNet-50. Default: bfloat16 on CUDA and on processors that have it."
     ),
@@ -82,7 +65,7 @@ def embed(
     weights: WeightsFile = None,
     onnx: OnnxFile = None,
     untrained: UntrainedSeed = None,
-    device: NetworkDevice = DeviceName.cpu,
+    device: NetworkDevice = "cpu",
     precision: NetworkPrecision = None,
     batch: TilesAtOnce = None,
     readers: ReaderProcesses = None,
@@ -94,18 +77,13 @@ def embed(
 
     Example: fedcox slides embed slides.csv --work WORK --weights resnet50.pth --device cuda
     """
-    from fedcox.cli.slides.progress import step_display, tell_outcome
     from fedcox.slides.embedding import embed_slides
     from fedcox.slides.encoder import load_encoder, usual_batch, usual_readers
     from fedcox.slides.manifest import SlideManifest
 
     slides = SlideManifest.read(manifest).slides
     encoder = load_encoder(
-        weights=weights,
-        onnx=onnx,
-        untrained=untrained,
-        device=device.value,
-        precision=precision.value if precision else None,
+        weights=weights, onnx=onnx, untrained=untrained, device=device, precision=precision
     )
     _tell(encoder, untrained=untrained is not None)
     with step_display("embedding") as watch:
@@ -113,8 +91,8 @@ def embed(
             slides,
             work,
             encoder,
-            batch=usual_batch(device.value) if batch is None else batch,
-            readers=usual_readers(device.value) if readers is None else readers,
+            batch=usual_batch(device) if batch is None else batch,
+            readers=usual_readers(device) if readers is None else readers,
             watch=watch,
         )
     tell_outcome(outcome, work, "features")
@@ -164,8 +142,7 @@ GivenReducer = Annotated[
     ),
 ]
 Whiten = Annotated[
-    bool,
-    typer.Option("--whiten", help="Divide every feature that is left by its size."),
+    bool, typer.Option("--whiten", help="Divide every feature that is left by its size.")
 ]
 
 

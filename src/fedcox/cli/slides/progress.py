@@ -16,9 +16,7 @@ import typer
 from fedcox.cli.terminal import Terminal, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from fedcox.slides.step import StepOutcome, StepProgress, Watch
+    from fedcox.slides.step import AbstractStep, StepOutcome, StepProgress, Watch
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -28,7 +26,7 @@ def step_display(title: str) -> Iterator[Watch]:
     """What `run_step` reports to, drawn on standard error while the block lasts."""
     console = Terminal(stderr=True, soft_wrap=True, highlight=False)
     if not console.is_terminal:
-        yield _Lines(title, console).watch
+        yield _lines(title, console)
         return
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -49,20 +47,20 @@ def step_display(title: str) -> Iterator[Watch]:
         yield watch
 
 
-class _Lines:
+def _lines(title: str, console: Terminal) -> Watch:
     """Plain lines: every failure, and where the step stands at most every few seconds."""
+    printed = time.monotonic()
 
-    def __init__(self, title: str, console: Console) -> None:
-        self._title, self._console = title, console
-        self._printed = time.monotonic()
-
-    def watch(self, at: StepProgress) -> None:
+    def watch(at: StepProgress) -> None:
+        nonlocal printed
         if (line := event_text(at)) is not None:
-            self._console.print(line, markup=False)
+            console.print(line, markup=False)
         now = time.monotonic()
-        if now - self._printed >= _SECONDS_BETWEEN_LINES:
-            self._printed = now
-            self._console.print(f"{self._title}: {progress_text(at)}", markup=False)
+        if now - printed >= _SECONDS_BETWEEN_LINES:
+            printed = now
+            console.print(f"{title}: {progress_text(at)}", markup=False)
+
+    return watch
 
 
 def progress_text(at: StepProgress) -> str:
@@ -90,6 +88,19 @@ def duration_text(seconds: float) -> str:
     """`1:02:03`."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def take_step(
+    step: AbstractStep, manifest: Path, work: Path, *, title: str, folder: str
+) -> None:
+    """Do a step on all slides of a manifest that need it, and tell how it ended."""
+    from fedcox.slides.manifest import SlideManifest
+    from fedcox.slides.step import run_step
+
+    slides = SlideManifest.read(manifest).slides
+    with step_display(title) as watch:
+        outcome = run_step(step, slides, work, watch)
+    tell_outcome(outcome, work, folder)
 
 
 def tell_left_out(

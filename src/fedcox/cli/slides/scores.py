@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedcox.cli.slides.options import (
+from fedcox.cli.options import (
     AssumeMpp,
     ComputeDevice,
     DeepZoomTile,
     ManifestFile,
     ModelFolder,
     WorkFolder,
+    to_replace,
+    to_write,
 )
+from fedcox.cli.slides.progress import step_display, tell_left_out, tell_outcome
 from fedcox.cli.terminal import command_again, progress_bar, say, show_page
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ def predict(
         Path,
         typer.Option(metavar="FOLDER", help="Features, reduced as those of the training were."),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.csv", help="The file to write.")],
+    out: Annotated[Path, to_write("FILE.csv", "file")],
     patient_score: Annotated[
         Literal["mean", "max", "concat"],
         typer.Option(
@@ -41,9 +44,7 @@ def predict(
         typer.Option(metavar="TIME", help="Also the chance to be free of the event; repeat."),
     ] = None,
     device: ComputeDevice = "cpu",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a file")] = False,
 ) -> None:
     """Score new slides: one line per slide, with its own score and its patient's risk.
 
@@ -53,7 +54,6 @@ def predict(
 
     Example: fedcox slides predict model slides.csv --features work/reduced --out scores.csv
     """
-    from fedcox.cli.slides.progress import tell_left_out
     from fedcox.files.writing import check_file, write_atomically
     from fedcox.slides.manifest import SlideManifest
     from fedcox.slides.model import SlideModel, predictions
@@ -79,8 +79,7 @@ SlideNames = Annotated[
     typer.Option(metavar="SLIDE_ID", help="Only this slide; repeat. Default: all."),
 ]
 ReducedFolder = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Reduced features. Default: WORK/reduced."),
+    Path | None, typer.Option(metavar="FOLDER", help="Reduced features. Default: WORK/reduced.")
 ]
 EveryTileFolder = Annotated[
     Path | None,
@@ -102,7 +101,7 @@ def heatmap(
     model: ModelFolder,
     manifest: ManifestFile,
     work: WorkFolder,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder to write.")],
+    out: Annotated[Path, to_write("FOLDER")],
     slide: SlideNames = None,
     features: ReducedFolder = None,
     every_tile: EveryTileFolder = None,
@@ -121,7 +120,6 @@ def heatmap(
 
     Example: fedcox slides heatmap model slides.csv --work work --out heatmaps
     """
-    from fedcox.cli.slides.progress import step_display, tell_outcome
     from fedcox.slides.heatmap import HeatmapOptions
     from fedcox.slides.heatmap_page import SlideScorer, model_step, write_run_page
     from fedcox.slides.manifest import SlideManifest

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
-from fedcox.cli.slides.options import AssumeMpp, ManifestFile, WorkFolder
+from fedcox.cli.options import AssumeMpp, ManifestFile, WorkFolder, to_replace, to_write
+from fedcox.cli.slides.progress import take_step
 from fedcox.cli.terminal import Terminal, progress_bar, say
 
 _FILES = ("slides", "slides.csv", "patients.csv", "planted.json")
 
 
 def simulate(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder to write.")],
+    out: Annotated[Path, to_write("FOLDER")],
     patients: Annotated[int, typer.Option(min=1, help="Patients over all centers.")] = 60,
     centers: Annotated[int, typer.Option(min=1, help="Number of centers, unequal.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 0,
@@ -26,9 +29,7 @@ def simulate(
         float,
         typer.Option(min=0.1, max=4.0, metavar="MICROMETRES", help="Micrometres per pixel."),
     ] = 1.0,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a simulation that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a simulation")] = False,
 ) -> None:
     """Simulate slides: real pyramids on the disk, slides.csv, patients.csv, planted.json.
 
@@ -71,9 +72,6 @@ def inspect(
 
     Example: fedcox slides inspect work/reduced/SLIDE.h5
     """
-    from rich.markup import escape
-    from rich.table import Table
-
     from fedcox.slides.contents import contents
 
     listing = contents(path)
@@ -118,8 +116,7 @@ HoleArea = Annotated[
 Overviews = Annotated[
     bool,
     typer.Option(
-        "--overviews",
-        help="Also write WORK/overviews/SLIDE.png, to draw masks on for a U-Net.",
+        "--overviews", help="Also write WORK/overviews/SLIDE.png, to draw masks on for a U-Net."
     ),
 ]
 
@@ -142,28 +139,19 @@ def segment(
 
     Example: fedcox slides segment slides.csv --work work
     """
-    from fedcox.cli.slides.progress import step_display, tell_outcome
-    from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.step import run_step
     from fedcox.slides.tiling import Segmentation
     from fedcox.slides.tissue import chosen_finder
 
     step = Segmentation(
         chosen_finder(unet, mask_um), speck_um2, hole_um2, assume_mpp, overviews
     )
-    slides = SlideManifest.read(manifest).slides
-    with step_display("finding tissue") as watch:
-        outcome = run_step(step, slides, work, watch)
-    tell_outcome(outcome, work, "masks")
+    take_step(step, manifest, work, title="finding tissue", folder="masks")
 
 
 MaskUm = Annotated[
     float,
     typer.Option(
-        min=4.0,
-        max=100.0,
-        metavar="MICROMETRES",
-        help="Micrometres per pixel of the pictures.",
+        min=4.0, max=100.0, metavar="MICROMETRES", help="Micrometres per pixel of the pictures."
     ),
 ]
 
@@ -181,15 +169,11 @@ def train_unet(
             metavar="FOLDER", help="Masks of the same names and sizes, white where tissue is."
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE.safetensors", help="The file to write.")
-    ],
+    out: Annotated[Path, to_write("FILE.safetensors", "file")],
     mask_um: MaskUm = 8.0,
     steps: Annotated[int, typer.Option(min=1, help="Steps of four crops each.")] = 500,
     seed: Annotated[int, typer.Option(min=0, help="Of weights and crops.")] = 0,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
-    ] = False,
+    overwrite: Annotated[bool, to_replace("a file")] = False,
 ) -> None:
     """Train a U-Net to find tissue, for `fedcox slides segment --unet`.
 
@@ -254,13 +238,7 @@ def tile(
 
     Example: fedcox slides tile slides.csv --work work --tile-um 112 --mpp 0.5
     """
-    from fedcox.cli.slides.progress import step_display, tell_outcome
-    from fedcox.slides.manifest import SlideManifest
-    from fedcox.slides.step import run_step
     from fedcox.slides.tiling import Tiling
 
     step = Tiling(tile_um, mpp, max_tiles, min_tissue, seed)
-    slides = SlideManifest.read(manifest).slides
-    with step_display("laying tiles") as watch:
-        outcome = run_step(step, slides, work, watch)
-    tell_outcome(outcome, work, "tiles")
+    take_step(step, manifest, work, title="laying tiles", folder="tiles")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedcox.cli.slides.options import ComputeDevice, ManifestFile
+from fedcox.cli.options import ComputeDevice, ManifestFile, to_replace, to_write
+from fedcox.cli.slides.progress import tell_left_out
 from fedcox.cli.terminal import command_again, progress_bar, say
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ PatientsFile = Annotated[
     typer.Option(metavar="PATIENTS.csv", help="One line per patient: patient_id, time, event."),
 ]
 ReducedFolder = Annotated[
-    Path,
-    typer.Option(metavar="FOLDER", help="Reduced features: WORK/reduced, one file each."),
+    Path, typer.Option(metavar="FOLDER", help="Reduced features: WORK/reduced, one file each.")
 ]
 TimeColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column of follow-up.")]
 EventColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the event.")]
@@ -85,8 +85,7 @@ SlideWeight = Annotated[
     typer.Option(help="Every slide counts once (the paper), or every patient."),
 ]
 SecureSums = Annotated[
-    bool,
-    typer.Option("--secure-sums", help="Only sums over centers are seen, under masks."),
+    bool, typer.Option("--secure-sums", help="Only sums over centers are seen, under masks.")
 ]
 Epsilon = Annotated[
     float | None,
@@ -144,16 +143,14 @@ def training_display(epochs: int) -> Iterator[TrainingWatcher]:
         yield watch
 
 
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace a model that is there already.")
-]
+Overwrite = Annotated[bool, to_replace("a model")]
 
 
 def train(
     manifest: ManifestFile,
     patients: PatientsFile,
     features: ReducedFolder,
-    out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The folder to write.")],
+    out: Annotated[Path, to_write("MODEL")],
     time: TimeColumn = "time",
     event: EventColumn = "event",
     event_value: EventValue = None,
@@ -196,13 +193,7 @@ def train(
     Example: fedcox slides train slides.csv --patients patients.csv --features work/reduced
     --out model
     """
-    from fedcox.slides.manifest import OutcomeColumns
-    from fedcox.slides.training import (
-        SlideNetworkChoice,
-        TrainingFiles,
-        check_model_folder,
-        write_model,
-    )
+    from fedcox.slides.training import SlideNetworkChoice, check_model_folder
     from fedcox.study.plan import NetworkSolverChoice, TrainingNoise
 
     check_model_folder(out, overwrite=overwrite)
@@ -213,18 +204,24 @@ def train(
     network = SlideNetworkChoice(
         hidden, width, horizon, link, balanced, slide_weight, device, precision, seed
     )
-    columns = OutcomeColumns(time=time, event=event, event_value=event_value)
-    files = TrainingFiles(manifest, patients, features, columns)
-    training = _trained(files, network, choice, secure_sums=secure_sums, checkpoint=checkpoint)
-    write_model(training, out, command_again(), overwrite=overwrite)
-    _tell(training, out)
+    files = _files(manifest, patients, features, time, event, event_value)
+    _write(_trained(files, network, choice, secure_sums, checkpoint), out, overwrite=overwrite)
+
+
+def _files(
+    manifest: Path, patients: Path, features: Path, time: str, event: str, value: str | None
+) -> TrainingFiles:
+    from fedcox.slides.manifest import OutcomeColumns
+    from fedcox.slides.training import TrainingFiles
+
+    columns = OutcomeColumns(time=time, event=event, event_value=value)
+    return TrainingFiles(manifest, patients, features, columns)
 
 
 def _trained(
     files: TrainingFiles,
     network: SlideNetworkChoice,
     choice: NetworkSolverChoice,
-    *,
     secure_sums: bool,
     checkpoint: Path | None,
 ) -> SlideTraining:
@@ -253,11 +250,11 @@ def _trained(
         )
 
 
-def _tell(training: SlideTraining, out: Path) -> None:
-    """What was trained, in a few lines, and who was left out."""
-    from fedcox.cli.slides.progress import tell_left_out
-    from fedcox.slides.training import training_lines
+def _write(training: SlideTraining, out: Path, *, overwrite: bool) -> None:
+    """Write the model; tell what was trained, in a few lines, and who was left out."""
+    from fedcox.slides.training import training_lines, write_model
 
+    write_model(training, out, command_again(), overwrite=overwrite)
     for line in training_lines(training, out):
         say(line)
     cohorts = training.cohorts

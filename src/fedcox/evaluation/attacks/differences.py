@@ -164,10 +164,7 @@ class _Walk:
         self._deadline.check()
         before, after = (self._observer.replies(question) for question in questions)
         return {
-            name: (
-                after[name].beta - sums.beta,
-                float(after[name].alpha[0] - sums.alpha[0]),
-            )
+            name: (after[name].beta - sums.beta, float(after[name].alpha[0] - sums.alpha[0]))
             for name, sums in before.items()
         }
 

@@ -261,13 +261,9 @@ def everyone(table: LifeTable) -> GroupOutcomes:
     """The outcomes of all patients, as a life table has them."""
     parts = [leaving_in(table, interval) for interval in range(table.events.size)]
     return GroupOutcomes(
-        _joined([part.intervals for part in parts]),
-        _joined([part.event.astype(np.int64) for part in parts]).astype(np.bool_),
+        np.concatenate([part.intervals for part in parts]),
+        np.concatenate([part.event for part in parts]),
     )
-
-
-def _joined(parts: list[IntArray]) -> IntArray:
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 def invert_small_center(

@@ -62,15 +62,10 @@ def whole_numbers(
 def _short(rows: FloatArray, target: FloatArray) -> list[FloatArray]:
     """Short whole vectors with rows · n near the target, the shortest first."""
     matrix = _flint()
-    equations, unknowns = rows.shape
-    basis = [[0] * (unknowns + 1 + equations) for _ in range(unknowns + 1)]
-    whole = np.rint(rows)
-    for place in range(unknowns):
-        basis[place][place] = 1
-        basis[place][unknowns + 1 :] = [int(value) for value in whole[:, place]]
-    basis[unknowns][unknowns] = 1
-    basis[unknowns][unknowns + 1 :] = [-int(value) for value in np.rint(target)]
-    reduced = matrix(basis).lll()
+    unknowns = rows.shape[1]
+    sums = np.rint(np.column_stack([rows, -target])).T
+    basis = np.hstack([np.eye(unknowns + 1), sums])
+    reduced = matrix([[int(value) for value in row] for row in basis]).lll()
     vectors = []
     for row in range(unknowns + 1):
         sign = int(reduced[row, unknowns])

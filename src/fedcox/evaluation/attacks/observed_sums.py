@@ -163,7 +163,7 @@ def sources(
 ) -> dict[str, ObservedSource]:
     """Put a fit's messages together, source by source.
 
-    Points that were asked for a batch of patients are left out: see `single_patient.py`.
+    Points that were asked for a batch of patients are left out: see `single_patients.py`.
     """
     asked = [exchange for exchange in exchanges if _whole(exchange, setting)]
     if len(asked) > MOST_POINTS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -18,15 +18,14 @@ from fedcox.evaluation.attacks.gradient_inversion import (
     invert_small_center,
     peel_tail,
 )
+from fedcox.evaluation.attacks.observed_sums import ObservedSource
 from fedcox.evaluation.attacks.read_out import read_the_fit, within_reach
-from fedcox.evaluation.attacks.single_patient import (
+from fedcox.evaluation.attacks.single_patients import (
+    ask_for_block,
     ask_for_single_patients,
+    probe_risk_sets,
     read_batches,
     read_rare_columns,
-)
-from fedcox.evaluation.attacks.telescoping import (
-    ask_for_block,
-    probe_risk_sets,
     telescope_blocks,
 )
 
@@ -35,60 +34,22 @@ _MOST_DIRECTIONS = 10
 _FEWEST_APART = 4  # centers, so that secure sums of all but one are answered
 
 
-def _grouped(target: AttackSetting) -> bool:
-    return target.setting.link.grouped
+_Read = Callable[[ObservedSource, np.random.Generator], Iterable[Candidate]]
 
 
-def _blocks_of_the_fit(target: AttackSetting) -> Iterator[Candidate]:
-    for source in target.sources.values():
-        yield from telescope_blocks(source)
+def _every_source(read: _Read) -> Callable[[AttackSetting], Iterator[Candidate]]:
+    """What the fit's messages tell of one source after the other."""
+
+    def run(target: AttackSetting) -> Iterator[Candidate]:
+        for source in target.sources.values():
+            yield from read(source, target.rng())
+
+    return run
 
 
 def _block_without_effects(target: AttackSetting) -> Iterator[Candidate]:
     for source in ask_for_block(target.begin(), target.setting, target.tables).values():
         yield from telescope_blocks(source)
-
-
-def _tail(target: AttackSetting) -> Iterator[Candidate]:
-    for source in target.sources.values():
-        yield from peel_tail(source, target.rng())
-
-
-def _small_centers(target: AttackSetting) -> Iterator[Candidate]:
-    for source in target.sources.values():
-        yield from invert_small_center(source, target.rng())
-
-
-def _in_sums(target: AttackSetting) -> int:
-    return target.patients if _grouped(target) and target.sources else 0
-
-
-def _in_blocks(target: AttackSetting) -> int:
-    sent = any(source.sums.crossed.size for source in target.sources.values())
-    return target.patients if _grouped(target) and sent else 0
-
-
-def _in_batches(target: AttackSetting) -> int:
-    return target.patients if any(each.query.batched for each in target.exchanges) else 0
-
-
-def _in_small_centers(target: AttackSetting) -> int:
-    if not _grouped(target):
-        return 0
-    sizes = [target.sizes[name] for name in target.sources]
-    return sum(size for size in sizes if size <= SMALL_CENTER)
-
-
-def _in_groups(target: AttackSetting) -> int:
-    return target.patients if _grouped(target) else 0
-
-
-def _batches_of_the_fit(target: AttackSetting) -> Iterator[Candidate]:
-    yield from read_batches(target.exchanges, target.sizes)
-
-
-def _rare_columns(target: AttackSetting) -> Iterator[Candidate]:
-    yield from read_rare_columns(target.exchanges, target.setting)
 
 
 def _batches_of_one(target: AttackSetting) -> Iterator[Candidate]:
@@ -110,23 +71,37 @@ def _half_space(target: AttackSetting) -> Iterator[Candidate]:
     )
 
 
-def _in_batches_of_one(target: AttackSetting) -> int:
-    return min(_BATCHES, target.patients)
+# How many patients each could find at best.
 
 
-def _in_products(target: AttackSetting) -> int:
-    return 0 if target.noised else target.patients
+def _in_groups(target: AttackSetting) -> int:
+    return target.patients if target.setting.link.grouped else 0
 
 
-def _by_piece(target: AttackSetting) -> int:
-    return target.patients if target.setting.basis is None else 0
+def _in_sums(target: AttackSetting) -> int:
+    return _in_groups(target) if target.sources else 0
 
 
-def _few(target: AttackSetting) -> int:
+def _in_blocks(target: AttackSetting) -> int:
+    sent = any(source.sums.crossed.size for source in target.sources.values())
+    return _in_groups(target) if sent else 0
+
+
+def _in_small_centers(target: AttackSetting) -> int:
+    sizes = [target.sizes[name] for name in target.sources]
+    small = sum(size for size in sizes if size <= SMALL_CENTER)
+    return small if target.setting.link.grouped else 0
+
+
+def _in_batches(target: AttackSetting) -> int:
+    return target.patients if any(each.query.batched for each in target.exchanges) else 0
+
+
+def _among_left_out(target: AttackSetting) -> int:
     return len(target.left_out())
 
 
-def _apart(target: AttackSetting) -> int:
+def _in_one_center(target: AttackSetting) -> int:
     enough = not target.masked or len(target.centers) >= _FEWEST_APART
     return within_reach(target) if enough else 0
 
@@ -148,7 +123,7 @@ ATTACKS: tuple[Attack, ...] = (
         Attacker.COORDINATOR,
         False,
         subtract_studies,
-        _few,
+        _among_left_out,
     ),
     Attack(
         "difference of two results",
@@ -157,7 +132,7 @@ ATTACKS: tuple[Attack, ...] = (
         Attacker.READER,
         False,
         subtract_results,
-        _few,
+        _among_left_out,
     ),
     Attack(
         "difference of two sets of centers",
@@ -167,7 +142,7 @@ ATTACKS: tuple[Attack, ...] = (
         Attacker.HOSPITALS,
         False,
         subtract_centers,
-        _apart,
+        _in_one_center,
     ),
     Attack(
         "blocks of the fit",
@@ -175,7 +150,7 @@ ATTACKS: tuple[Attack, ...] = (
         "method asks for, differ by single patients.",
         Attacker.COORDINATOR,
         False,
-        _blocks_of_the_fit,
+        _every_source(lambda source, rng: telescope_blocks(source)),
         _in_blocks,
     ),
     Attack(
@@ -183,7 +158,7 @@ ATTACKS: tuple[Attack, ...] = (
         "Who is at risk last stands nearly alone; the others follow backwards in time.",
         Attacker.COORDINATOR,
         False,
-        _tail,
+        _every_source(peel_tail),
         _in_sums,
     ),
     Attack(
@@ -191,7 +166,7 @@ ATTACKS: tuple[Attack, ...] = (
         f"All patients of a center of {SMALL_CENTER} or fewer at once, by least squares.",
         Attacker.COORDINATOR,
         False,
-        _small_centers,
+        _every_source(invert_small_center),
         _in_small_centers,
     ),
     Attack(
@@ -199,7 +174,7 @@ ATTACKS: tuple[Attack, ...] = (
         "A center's share of a random batch is sometimes one patient.",
         Attacker.COORDINATOR,
         False,
-        _batches_of_the_fit,
+        lambda target: iter(read_batches(target.exchanges, target.sizes)),
         _in_batches,
     ),
     Attack(
@@ -208,8 +183,8 @@ ATTACKS: tuple[Attack, ...] = (
         "products.",
         Attacker.COORDINATOR,
         False,
-        _rare_columns,
-        _in_products,
+        lambda target: read_rare_columns(target.exchanges, target.setting),
+        lambda target: 0 if target.noised else target.patients,
     ),
     *(
         Attack(name, how, Attacker.COORDINATOR, True, run, aims_at)
@@ -218,7 +193,7 @@ ATTACKS: tuple[Attack, ...] = (
                 "batches of one patient",
                 "Slopes of a batch of one patient are its covariates.",
                 _batches_of_one,
-                _in_batches_of_one,
+                lambda target: min(_BATCHES, target.patients),
             ),
             (
                 "a block without effects",
@@ -238,7 +213,7 @@ ATTACKS: tuple[Attack, ...] = (
                 "half-space probe",
                 "Coefficients so large that one patient outweighs all others.",
                 _half_space,
-                _by_piece,
+                lambda target: target.patients if target.setting.basis is None else 0,
             ),
         )
     ),

@@ -1,46 +1,81 @@
-"""The learning schemes by name, each in the file of its family."""
+"""The learning schemes by name; how each is trained stands in the file of its family."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from fedcox.data.wording import did_you_mean
-from fedcox.evaluation.scheme import AbstractScheme
+from fedcox.evaluation.scheme import AbstractScheme, Scheme
+from fedcox.evaluation.schemes import cox, hazards
 from fedcox.evaluation.schemes.boosting import Boosting
-from fedcox.evaluation.schemes.cox import (
-    Ensemble,
-    Local,
-    Minibatch,
-    Naive,
-    Pooled,
-    Stratified,
-    WebDisco,
-    WebDiscoGradient,
-)
-from fedcox.evaluation.schemes.hazards import (
-    DiscreteTime,
-    DiscreteTimeNewton,
-    FedAvg,
-    PiecewiseHazards,
-    PiecewiseHazardsNewton,
-)
+from fedcox.solvers.lbfgs import LBFGS
+from fedcox.solvers.newton import Newton
 
 #: In the order of tables and figures.
 _ALL: tuple[AbstractScheme, ...] = (
-    Pooled(),
-    Local(),
-    Ensemble(),
+    Scheme(
+        "POOL",
+        "Cox's model on pooled patients, by Newton's method",
+        cox.train_pooled,
+        federated=False,
+    ),
+    Scheme(
+        "LOCAL",
+        "Cox's model of each center alone; the mean of their indices",
+        cox.train_each_center,
+    ),
+    Scheme(
+        "ENS", "The mean of the log risks of the centers' own Cox models", cox.train_ensemble
+    ),
     Boosting(),
-    Minibatch(),
-    Naive(),
-    Stratified(),
-    DiscreteTime(),
-    DiscreteTimeNewton(),
-    PiecewiseHazards(),
-    PiecewiseHazardsNewton(),
-    FedAvg(),
-    WebDisco(),
-    WebDiscoGradient(),
+    Scheme(
+        "MINI",
+        "Cox's loss on minibatches of pooled patients, by Adam",
+        cox.train_on_pooled_batches,
+        federated=False,
+    ),
+    Scheme(
+        "N-FL", "Cox's loss stratified by center, on minibatches, by Adam", cox.train_on_batches
+    ),
+    Scheme(
+        "N-FL-EXACT",
+        "Cox's model stratified by center, by Newton's method",
+        cox.train_stratified,
+    ),
+    Scheme(
+        "DT-FL",
+        "The discrete-time model on batches of stacked rows, by Adam",
+        partial(hazards.train_on_cells, grouped=True),
+    ),
+    Scheme(
+        "DT-FL-NEWTON",
+        "The discrete-time model's exact optimum, by Newton's method",
+        partial(hazards.train_to_optimum, grouped=True),
+    ),
+    Scheme(
+        "PH-FL",
+        "Proportional hazards, constant within pieces, on batches of stacked rows, by Adam",
+        partial(hazards.train_on_cells, grouped=False),
+    ),
+    Scheme(
+        "PH-FL-NEWTON",
+        "Proportional hazards, constant within pieces: the exact optimum, by Newton's method",
+        partial(hazards.train_to_optimum, grouped=False),
+    ),
+    hazards.FedAvg(),
+    Scheme(
+        "WEBDISCO",
+        "The pooled Cox model from sums over risk sets, by Newton's method; leaks patients",
+        partial(cox.train_webdisco, solver=Newton()),
+        leaks=True,
+    ),
+    Scheme(
+        "WEBDISCO-L-BFGS",
+        "The pooled Cox model from sums over risk sets, by L-BFGS; leaks patients",
+        partial(cox.train_webdisco, solver=LBFGS()),
+        leaks=True,
+    ),
 )
 
 SCHEMES: dict[str, AbstractScheme] = {scheme.name: scheme for scheme in _ALL}

@@ -6,26 +6,21 @@ missing value counts as the mean.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedcox.engines.in_process import InProcess
-from fedcox.evaluation.scheme import (
-    AbstractScheme,
-    LinearRisk,
-    Recipe,
-    Trained,
-    TrainingTraffic,
-)
-from fedcox.evaluation.schemes.cox import FAINT_RIDGE
+from fedcox.evaluation.scheme import AbstractScheme, LinearRisk, Recipe, Trained
+from fedcox.evaluation.schemes.cox import FAINT_RIDGE, no_optimum
 from fedcox.federation.queries.interval_counts import Counts
 from fedcox.federation.setting import Setting
 from fedcox.solvers.batch_training import BatchTraining, Sampler, cell_sampler
 from fedcox.solvers.federated_averaging import FederatedAveraging
 from fedcox.solvers.losses import DiscreteTimeLoss
 from fedcox.solvers.newton import Newton
-from fedcox.solvers.solver import Problem, Solution
+from fedcox.solvers.solver import Problem
 from fedcox.study.agreement import Agreement, agree
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import BoolArray, FloatArray
@@ -120,19 +115,10 @@ class HazardModel:
         """Batches of about `size` cells."""
         return cell_sampler(size, self.setting, self.patients, self.cells, seed)
 
-    def trained(self, beta: FloatArray, notes: tuple[str, ...] = ()) -> Trained:
+    def trained(self, beta: FloatArray, notes: Sequence[str] = ()) -> Trained:
         """The risk of these coefficients, and what it took to find them."""
-        scaling = self.setting.scaling
-        coefficients = np.zeros(self.mean.size)
-        coefficients[scaling.keep] = scaling.coefficients(beta)
-        traffic = TrainingTraffic.since(self.federation.ledger, self.mark)
-        return Trained(
-            (LinearRisk(coefficients, self.mean),),
-            notes,
-            traffic.rounds,
-            traffic.bytes_up,
-            traffic.bytes_down,
-        )
+        risk = LinearRisk.of_scaled(beta, self.setting.scaling, self.mean)
+        return Trained.since(self.mark, self.federation, (risk,), notes)
 
 
 def balanced(link: AbstractLink, at_risk: FloatArray, events: FloatArray) -> WeightedEvents:
@@ -152,105 +138,46 @@ def _all_that_vary(agreement: Agreement) -> Scaling:
     return Scaling(keep, agreement.mean[keep], agreement.spread[keep])
 
 
-class AbstractCellBatches(AbstractScheme):
+def train_on_cells(
+    federation: InProcess, recipe: Recipe, seed: int, *, grouped: bool
+) -> Trained:
     """Adam from β = 0; the same path however the patients are split over centers.
 
     Grouped time begins at α = 0, as in the paper; pieces, where zero is no likely hazard, at
     the observed ones.
     """
-
-    federated = True
-    #: Whether time is grouped.
-    grouped: bool
-
-    def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
-        link = recipe.link_of(grouped=self.grouped)
-        model = HazardModel.agreed(
-            federation, recipe, link, every_column=True, every_interval=self.grouped
-        )
-        training = BatchTraining(recipe.learning_rate, recipe.cell_batches)
-        alpha = np.zeros(model.setting.intervals) if self.grouped else None
-        sampler = model.sampler(recipe.cell_batch_size, seed)
-        _, beta = training.train(federation, model.problem(alpha=alpha), sampler)
-        return model.trained(beta, recipe.notes_on(link))
-
-
-@dataclass(frozen=True)
-class DiscreteTime(AbstractCellBatches):
-    """The paper's scheme."""
-
-    name = "DT-FL"
-    summary = "The discrete-time model on batches of stacked rows, by Adam"
-    grouped = True
-
-
-@dataclass(frozen=True)
-class PiecewiseHazards(AbstractCellBatches):
-    """The same with time at risk as it was."""
-
-    name = "PH-FL"
-    summary = (
-        "Proportional hazards, constant within pieces, on batches of stacked rows, by Adam"
+    link = recipe.link_of(grouped=grouped)
+    model = HazardModel.agreed(
+        federation, recipe, link, every_column=True, every_interval=grouped
     )
-    grouped = False
+    training = BatchTraining(recipe.learning_rate, recipe.cell_batches)
+    alpha = np.zeros(model.setting.intervals) if grouped else None
+    sampler = model.sampler(recipe.cell_batch_size, seed)
+    _, beta = training.train(federation, model.problem(alpha=alpha), sampler)
+    return model.trained(beta, recipe.notes_on(link))
 
 
-class AbstractExactOptimum(AbstractScheme):
+def train_to_optimum(
+    federation: InProcess, recipe: Recipe, seed: int, *, grouped: bool
+) -> Trained:
     """What training on batches would reach if it went on to the end, in a handful of rounds.
 
     Where some coefficient has no optimum, the fit is repeated with a faint ridge, as Cox's.
     """
-
-    federated = True
-    #: Whether time is grouped.
-    grouped: bool
-
-    def train(self, federation: InProcess, recipe: Recipe, seed: int) -> Trained:
-        link = recipe.link_of(grouped=self.grouped)
-        model = HazardModel.agreed(federation, recipe, link, every_column=bool(recipe.ridge))
-        solution = Newton().minimise(federation, model.problem())
-        notes = [*recipe.notes_on(link)]
-        if not recipe.ridge and (solution.separated.any() or not solution.converged):
-            notes.append(_trouble(solution))
-            mark = model.mark
-            model = HazardModel.agreed(federation, recipe, link, every_column=True)
-            model = replace(model, mark=mark)
-            faint = np.full(model.setting.columns, FAINT_RIDGE)
-            solution = Newton().minimise(federation, replace(model.problem(), ridge=faint))
-        if not solution.converged:
-            notes.append("The hazard model was left before its optimum was reached.")
-        return model.trained(solution.beta, tuple(notes))
-
-
-@dataclass(frozen=True)
-class DiscreteTimeNewton(AbstractExactOptimum):
-    """The end of DT-FL."""
-
-    name = "DT-FL-NEWTON"
-    summary = "The discrete-time model's exact optimum, by Newton's method"
-    grouped = True
-
-
-@dataclass(frozen=True)
-class PiecewiseHazardsNewton(AbstractExactOptimum):
-    """The end of PH-FL, and what `fedcox fit` gives between hospitals."""
-
-    name = "PH-FL-NEWTON"
-    summary = (
-        "Proportional hazards, constant within pieces: the exact optimum, by Newton's method"
-    )
-    grouped = False
-
-
-def _trouble(solution: Solution) -> str:
-    if solution.separated.any():
-        what = "some coefficient grows without bound"
-    else:
-        what = "the solver did not reach an optimum"
-    return (
-        f"The hazard model: {what}; fitted again with a ridge of {FAINT_RIDGE:g} on "
-        "standardised covariates."
-    )
+    link = recipe.link_of(grouped=grouped)
+    model = HazardModel.agreed(federation, recipe, link, every_column=bool(recipe.ridge))
+    solution = Newton().minimise(federation, model.problem())
+    notes = [*recipe.notes_on(link)]
+    if not recipe.ridge and (solution.separated.any() or not solution.converged):
+        notes.append(no_optimum("The hazard model", solution.separated))
+        mark = model.mark
+        model = HazardModel.agreed(federation, recipe, link, every_column=True)
+        model = replace(model, mark=mark)
+        faint = np.full(model.setting.columns, FAINT_RIDGE)
+        solution = Newton().minimise(federation, replace(model.problem(), ridge=faint))
+    if not solution.converged:
+        notes.append("The hazard model was left before its optimum was reached.")
+    return model.trained(solution.beta, notes)
 
 
 @dataclass(frozen=True)

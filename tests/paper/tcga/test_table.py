@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedcox.data.tcga import TcgaTable, read_tcga
 from fedcox.errors import InputError
-from tests.data.tcga import made_up
+from fedcox.paper.tcga import TcgaTable, read_tcga
+from tests.paper.tcga import made_up
 
 
 def read(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedcox.data.tcga.layouts import FIELDS
+from fedcox.paper.tcga.layouts import FIELDS
 
 SITES = ("Q1", "NA", "01")
 REGIONS = {"Q1": "Northland", "NA": "Southland", "01": "Southland"}

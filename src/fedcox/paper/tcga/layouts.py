@@ -59,7 +59,7 @@ class Clinical:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """One way in which these tables are handed out, and the columns that give it away."""
 
     name: str
@@ -85,7 +85,7 @@ def select_columns(frame: pd.DataFrame, sources: dict[str, str]) -> pd.DataFrame
     return frame[list(there.values())].set_axis(pd.Index(list(there)), axis="columns")
 
 
-def recognise(frame: pd.DataFrame, layouts: Sequence[Layout]) -> Layout | None:
+def recognise(frame: pd.DataFrame, layouts: Sequence[TableLayout]) -> TableLayout | None:
     """The first layout whose columns are all there."""
     columns = set(map(str, frame.columns))
     return next((layout for layout in layouts if columns.issuperset(layout.needs)), None)
@@ -128,7 +128,7 @@ def _read_tcgabiolinks(frame: pd.DataFrame) -> Clinical:
     return Clinical(TCGABIOLINKS.name, select_columns(rows, sources))
 
 
-TCGABIOLINKS = Layout(
+TCGABIOLINKS = TableLayout(
     "TCGAbiolinks", ("submitter_id", "age_at_index", _DRUG_TREATMENT), _read_tcgabiolinks
 )
 
@@ -195,11 +195,11 @@ def _primary_diagnosis(frame: pd.DataFrame, patient: str) -> pd.DataFrame:
     return frame[primary | ~marked]
 
 
-_LAYOUT_2024 = Layout(
+_LAYOUT_2024 = TableLayout(
     "GDC portal since 2024", ("cases.submitter_id", f"demographic.{AGE}"), _read_2024
 )
-_LAYOUT_2020 = Layout("GDC portal 2020 to 2023", ("case_submitter_id", AGE), _read_2020)
-_LAYOUT_2019 = Layout(
+_LAYOUT_2020 = TableLayout("GDC portal 2020 to 2023", ("case_submitter_id", AGE), _read_2020)
+_LAYOUT_2019 = TableLayout(
     "GDC portal 2019", ("submitter_id", "project_id", "age_at_diagnosis"), _read_2019
 )
 GDC_PORTAL = (_LAYOUT_2024, _LAYOUT_2020, _LAYOUT_2019)
@@ -279,7 +279,7 @@ def _outcome_in_months(rows: pd.DataFrame) -> pd.DataFrame | None:
     )
 
 
-CBIOPORTAL = Layout("cBioPortal", ("PATIENT_ID", "AGE", "SEX"), _read_cbioportal)
+CBIOPORTAL = TableLayout("cBioPortal", ("PATIENT_ID", "AGE", "SEX"), _read_cbioportal)
 
 
 # The phenotype table of UCSC Xena's GDC hub: one row per sample, names with a suffix. All
@@ -331,10 +331,10 @@ def _items(cell: object) -> list[str]:
     return [single or double for single, double in _ITEM.findall(cell)]
 
 
-XENA = Layout(
+XENA = TableLayout(
     "UCSC Xena", ("submitter_id", "age_at_index.demographic", "gender.demographic"), _read_xena
 )
 
 
 #: In the order in which they are tried.
-LAYOUTS: tuple[Layout, ...] = (TCGABIOLINKS, *GDC_PORTAL, CBIOPORTAL, XENA)
+LAYOUTS: tuple[TableLayout, ...] = (TCGABIOLINKS, *GDC_PORTAL, CBIOPORTAL, XENA)

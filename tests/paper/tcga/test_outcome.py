@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedcox.data.tcga.outcome import of_cancer, read_outcome
 from fedcox.errors import InputError
-from tests.data.tcga import made_up
+from fedcox.paper.tcga.downloads import of_cancer, read_outcome
+from tests.paper.tcga import made_up
 
 
 def people_with_gaps() -> pd.DataFrame:

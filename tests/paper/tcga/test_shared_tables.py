@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedcox.data.tcga import TcgaTable, read_tcga
-from fedcox.data.tcga.layouts import FIELDS
-from fedcox.data.tcga.outcome import read_outcome
-from fedcox.data.tcga.recipe import with_tumor_stage
-from fedcox.data.tcga.table import read_clinical
+from fedcox.paper.tcga import TcgaTable, read_tcga
+from fedcox.paper.tcga.downloads import read_outcome
+from fedcox.paper.tcga.layouts import FIELDS
+from fedcox.paper.tcga.recipe import with_tumor_stage
+from fedcox.paper.tcga.table import read_clinical
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "tcga"
 REGIONS = FOLDER / "fed_tcga_brca" / "centers.csv"

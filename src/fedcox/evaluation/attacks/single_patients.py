@@ -1,35 +1,46 @@
-"""Do neighbouring sums over risk sets differ by one patient? Then the difference is that one.
+"""Single patients: who is the difference of neighbouring sums, and who stands alone.
 
 A sum over everybody at risk, less the same sum one interval later, is the sum over those who
 left in between. WebDISCO sends such sums at every event time; the time × covariate block of a
 Hessian at β = 0 is the same on the study's grid, since all weights of an interval are equal.
+Where one patient stands alone, in a share of a batch or in a column that others lack, slopes in
+β over slopes in α are that patient.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fedcox.evaluation.attacks.attack_setting import Candidate
 from fedcox.evaluation.attacks.observed_sums import (
+    ALL_CENTERS,
     LifeTable,
     ObservedAnswers,
     ObservedSource,
     Observer,
     sources,
 )
+from fedcox.federation.batch import Batch, CellBatch, EpochCells, PatientBatch
+from fedcox.federation.queries.covariate_scatter import CovariateScatter
+from fedcox.federation.queries.covariate_sums import ColumnSums, CovariateSums
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.setting import Setting
-from fedcox.survival.cohort import FloatArray
-from fedcox.survival.derivatives import Detail
+from fedcox.survival.cohort import FloatArray, IntArray
+from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.link import AbstractLink
-from fedcox.survival.risk_set_moments import RiskSetMoments
 
 _COLD = -1.5
 #: Two heights tell events from the others where their slopes differ by more than a constant.
 _HOT = (0.0, 1.4)
+#: What nearly everybody may have: not treated, no, the first of two codes, the second.
+_USUAL = (0.0, 1.0, 2.0)
+
+
+# Neighbouring sums over risk sets.
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,42 +128,6 @@ def _from_the_tail(
     return sums
 
 
-def telescope_risk_sets(
-    first: RiskSetMoments,
-    table: LifeTable,
-    second: RiskSetMoments | None = None,
-    beta: FloatArray | None = None,
-) -> list[Candidate]:
-    """Single patients in WebDISCO's sums at β = 0, and pairs with those at another `beta`."""
-    sums = GroupSums(first.first)
-    claims = single_patients(sums, table)
-    if second is None or beta is None:
-        return claims
-    for interval in np.flatnonzero(np.isclose(table.leaving, 2.0)).tolist():
-        both = _step(first.first, interval)
-        pair = _pair(both, _step(second.total, interval), _step(second.first, interval), beta)
-        claims += [Candidate(x, interval + 1) for x in pair]
-    return claims
-
-
-def _step(sums: FloatArray, interval: int) -> FloatArray:
-    later = sums[interval + 1] if interval + 1 < sums.shape[0] else np.zeros_like(sums[0])
-    return np.asarray(sums[interval] - later)
-
-
-def _pair(
-    both: FloatArray, total: FloatArray, weighted: FloatArray, beta: FloatArray
-) -> list[FloatArray]:
-    """Two patients from x₁ + x₂, e₁ + e₂ and e₁x₁ + e₂x₂, e = exp(β·x): e₁e₂ is known too."""
-    product = np.exp(float(beta @ both))
-    root = float(total) ** 2 / 4.0 - product
-    if root <= 1e-12 * product:
-        return []
-    high, low = float(total) / 2.0 + np.sqrt(root), float(total) / 2.0 - np.sqrt(root)
-    one = (weighted - low * both) / (high - low)
-    return [one, both - one]
-
-
 def probe_risk_sets(
     observer: Observer, setting: Setting, tables: Mapping[str, LifeTable]
 ) -> dict[str, list[Candidate]]:
@@ -198,3 +173,110 @@ def _group_sums(moved: FloatArray, link: AbstractLink, heights: tuple[float, ...
     both = np.linalg.solve(np.column_stack([without, having]), moved.reshape(len(heights), -1))
     others, events = both.reshape(2, *moved.shape[1:])
     return GroupSums(others + events, events)
+
+
+# One patient in a share of a batch, or in a column.
+
+
+def read_batches(
+    exchanges: Sequence[ObservedAnswers], sizes: Mapping[str, int]
+) -> list[Candidate]:
+    """Patients who were alone in their source's share of a batch; each once.
+
+    Whoever runs the study deals out the patients' numbers: `sizes` are the patients of each
+    source, in the order of numbers.
+    """
+    claims: dict[int, Candidate] = {}
+    for exchange in exchanges:
+        query = exchange.query
+        if not isinstance(query, DerivativesAt) or query.batch is None:
+            continue
+        for name, number in alone(query.batch, sizes).items():
+            claim = _read(exchange.replies[name], query.agreed)
+            if claim is not None:
+                claims.setdefault(number, claim)
+    return list(claims.values())
+
+
+def ask_for_single_patients(
+    observer: Observer,
+    setting: Setting,
+    sizes: Mapping[str, int],
+    alpha: FloatArray,
+    rounds: int,
+) -> list[Candidate]:
+    """Ask for batches of one, `rounds` times: a question no honest study needs."""
+    population = sum(sizes.values())
+    beta = np.zeros(setting.columns)
+    exchanges = []
+    for step in range(rounds):
+        batch = PatientBatch(0, step, 1, population)
+        query = DerivativesAt(setting, alpha, beta, Detail.GRADIENT, batch)
+        exchanges.append(ObservedAnswers(query, observer.replies(query)))
+    return read_batches(exchanges, sizes)
+
+
+def alone(batch: Batch, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sources with one patient in the batch, and that patient's number."""
+    drawn = np.unique(
+        batch.pairs()[0] if isinstance(batch, CellBatch | EpochCells) else batch.numbers()
+    )
+    if set(sizes) == {ALL_CENTERS}:
+        return {ALL_CENTERS: int(drawn[0])} if drawn.size == 1 else {}
+    singles, first = {}, 0
+    for name, size in sizes.items():
+        numbers = _between(drawn, first, first + size)
+        if numbers.size == 1:
+            singles[name] = int(numbers[0])
+        first += size
+    return singles
+
+
+def _between(numbers: IntArray, first: int, end: int) -> IntArray:
+    return numbers[(numbers >= first) & (numbers < end)]
+
+
+def _read(sums: Derivatives, setting: Setting) -> Candidate | None:
+    slope = float(sums.alpha.sum())
+    at_risk = np.flatnonzero(sums.alpha)
+    if not at_risk.size or abs(slope) < 1e-9:
+        return None  # not at risk in a fitted interval, or not in the drawn ones
+    last = int(at_risk[-1])
+    if setting.reading == "half":
+        return Candidate(sums.beta / slope)
+    return Candidate(sums.beta / slope, last + 1, bool(sums.alpha[last] < 0.0))
+
+
+def read_rare_columns(
+    exchanges: Sequence[ObservedAnswers], setting: Setting
+) -> Iterator[Candidate]:
+    """One claim for each column and usual value, of every source.
+
+    A column that has one value for all but one patient gives that patient away: the sums of
+    products that set the common scale hold Σ (d − v)·x for every pair of columns, v being the
+    value of d that nearly everybody has. If one patient differs, that is a multiple of this
+    patient's covariates, and Σ (d − v) tells of which.
+    """
+    sums: Mapping[str, ColumnSums] = _replies(exchanges, CovariateSums)
+    for exchange in exchanges:
+        if isinstance(exchange.query, CovariateScatter):
+            for name, scatter in exchange.replies.items():
+                yield from _claims(sums[name], scatter, exchange.query.mean, setting)
+
+
+def _replies(exchanges: Sequence[ObservedAnswers], kind: type) -> Mapping[str, Any]:
+    replies = [each.replies for each in exchanges if isinstance(each.query, kind)]
+    return replies[-1] if replies else {}
+
+
+def _claims(
+    sums: ColumnSums, scatter: FloatArray, mean: FloatArray, setting: Setting
+) -> Iterator[Candidate]:
+    scaling = setting.scaling
+    for usual in _USUAL:
+        off = sums.total - sums.patients * usual  # Σ (d − v), of every column
+        products = scatter + np.outer(sums.total - sums.patients * mean, mean)
+        products += np.outer(mean - usual, sums.total)
+        for column in np.flatnonzero(np.abs(off) > 1e-9):
+            patient = products[column] / off[column]
+            yield Candidate((patient[scaling.keep] - scaling.mean) / scaling.spread)

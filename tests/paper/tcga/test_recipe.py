@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedcox.data.tcga.layouts import CATEGORIES
-from fedcox.data.tcga.recipe import (
+from fedcox.errors import InputError
+from fedcox.paper.tcga.layouts import CATEGORIES
+from fedcox.paper.tcga.recipe import (
     covariates,
     federated_centers,
     read_regions,
     regions_of,
     source_sites,
 )
-from fedcox.errors import InputError
-from tests.data.tcga import made_up
+from tests.paper.tcga import made_up
 
 
 def table(**columns: Sequence[str | None]) -> pd.DataFrame:

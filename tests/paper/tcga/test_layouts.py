@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedcox.data.tcga.layouts import CATEGORIES
-from fedcox.data.tcga.layouts import LAYOUTS as KNOWN
-from fedcox.data.tcga.table import read_clinical
 from fedcox.errors import InputError
-from tests.data.tcga import made_up
+from fedcox.paper.tcga.layouts import CATEGORIES
+from fedcox.paper.tcga.layouts import LAYOUTS as KNOWN
+from fedcox.paper.tcga.table import read_clinical
+from tests.paper.tcga import made_up
 
 every_layout = pytest.mark.parametrize("layout", made_up.LAYOUTS)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fedcox.data.tcga import TcgaTable, read_tcga
 from fedcox.errors import InputError
 from fedcox.evaluation.comparison import Claim
 from fedcox.evaluation.experiment import Experiment
@@ -14,6 +13,7 @@ from fedcox.evaluation.problem import FixedPatients
 from fedcox.evaluation.scheme import Recipe
 from fedcox.evaluation.schemes import SCHEMES
 from fedcox.paper.reproduction import Compared, Panel, Reproduction, mean_of
+from fedcox.paper.tcga.table import TcgaTable, read_tcga
 
 _PAPER = ("BOOST", "N-FL", "DT-FL")
 _EXACT = ("DT-FL-NEWTON",)

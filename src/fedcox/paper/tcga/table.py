@@ -8,9 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fedcox.data.tcga.layouts import AGE, FIELDS, LAYOUTS, Clinical, Layout, recognise
-from fedcox.data.tcga.outcome import is_outcome, of_cancer, read_outcome
-from fedcox.data.tcga.recipe import (
+from fedcox.data.wording import columns_there, counted, listed
+from fedcox.errors import InputError
+from fedcox.paper.tcga.downloads import (
+    is_outcome,
+    of_cancer,
+    read_outcome,
+    read_text_table,
+    with_gaps,
+)
+from fedcox.paper.tcga.layouts import AGE, FIELDS, LAYOUTS, Clinical, TableLayout, recognise
+from fedcox.paper.tcga.recipe import (
     SMALLEST_SHARE,
     Covariates,
     covariates,
@@ -19,9 +27,6 @@ from fedcox.data.tcga.recipe import (
     regions_of,
     source_sites,
 )
-from fedcox.data.tcga.text_table import read_text_table, with_gaps
-from fedcox.data.wording import columns_there, counted, listed
-from fedcox.errors import InputError
 from fedcox.survival.cohort import Cohort
 
 FilePath = str | os.PathLike[str]
@@ -74,7 +79,7 @@ def read_tcga(
 ) -> TcgaTable:
     """Read the patients of one cancer, such as "BRCA", from files as they are downloaded.
 
-    `clinical` may have any layout that `fedcox.data.tcga.layouts` lists, `outcome` is TCGA-CDR
+    `clinical` may have any layout that `fedcox.paper.tcga.layouts` lists, `outcome` is TCGA-CDR
     as Excel or CSV – None takes the outcome that a table of cBioPortal brings – and `regions`
     maps source sites to centers.
     """
@@ -219,7 +224,7 @@ def _faults(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def _compared(layout: Layout, names: set[str]) -> str:
+def _compared(layout: TableLayout, names: set[str]) -> str:
     present = [name for name in layout.needs if name in names]
     lacking = [name for name in layout.needs if name not in names]
     has = f"has {listed(present)}, " if present else ""

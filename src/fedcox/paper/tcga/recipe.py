@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fedcox.data.columns import read_numbers
-from fedcox.data.tcga.layouts import AGE, CATEGORIES, NOT_REPORTED
-from fedcox.data.tcga.text_table import read_text_table
 from fedcox.data.wording import columns_there, counted, quoted
 from fedcox.errors import InputError
+from fedcox.paper.tcga.downloads import read_text_table
+from fedcox.paper.tcga.layouts import AGE, CATEGORIES, NOT_REPORTED
 
 #: An indicator that fewer patients have is dropped: the paper's "95 % missing".
 SMALLEST_SHARE = 0.05
