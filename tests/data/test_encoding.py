@@ -306,11 +306,8 @@ def test_centers_in_a_column_are_parted_and_numbered_through() -> None:
 def test_centers_have_the_same_names_in_a_file_and_in_a_table() -> None:
     frame = table(inst=["3.0", "12", "3", "north"])
     parts = cohorts_by_center(frame, SCHEMA, center="inst", source="all.csv")
-    assert {name: part.cohort.patients for name, part in parts.items()} == {
-        "3": 2,
-        "12": 1,
-        "north": 1,
-    }
+    sizes = [(name, part.cohort.patients) for name, part in parts.items()]
+    assert sizes == [("3", 2), ("12", 1), ("north", 1)]  # 3 before 12, numbers before names
 
 
 def test_a_center_whose_patients_are_all_dropped_stays_as_an_empty_one() -> None:

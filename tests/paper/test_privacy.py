@@ -23,7 +23,7 @@ from fedcox.paper.privacy import (
     run_privacy,
 )
 from fedcox.paper.privacy_page import privacy_html
-from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+from tests.reports.page_checks import check_page
 
 EPSILONS = (1.0, 3.0, 10.0, 30.0)
 
@@ -133,9 +133,7 @@ def page() -> str:
 
 
 def test_the_page_is_well_formed_and_self_contained(page: str) -> None:
-    check_outline(page)
-    check_loads_nothing(page)
-    check_drawings(page)
+    check_page(page)
     assert "fedcox reproduce &lt;here&gt;" in page
     assert "fedcox 0.1.0" in page
 

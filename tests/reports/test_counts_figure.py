@@ -124,9 +124,10 @@ def test_under_secure_sums_there_are_totals_alone(centers: int) -> None:
 def test_small_cells_of_the_total_are_pointed_out_too() -> None:
     fitted = examples.secure_sums()
     assert not heat_of(fitted).small_cells
-    last = replace(fitted.baseline[33], at_risk=4.0)
-    thin = replace(fitted, baseline=(*fitted.baseline[:33], last, *fitted.baseline[34:]))
-    assert heat_of(thin).small_cells
+    for at_risk, small in ((5.0, False), (4.0, True)):
+        last = replace(fitted.baseline[33], at_risk=at_risk)
+        thin = replace(fitted, baseline=(*fitted.baseline[:33], last, *fitted.baseline[34:]))
+        assert heat_of(thin).small_cells == small
 
 
 def test_under_differential_privacy_nothing_is_counted() -> None:

@@ -22,6 +22,7 @@ from fedcox.reports.curve_figure import (
     time_axis,
     words,
 )
+from fedcox.reports.study_report import report_html
 from tests import fitted_examples as examples
 
 
@@ -113,13 +114,20 @@ def test_numbers_at_risk_are_those_at_the_start_of_the_next_interval() -> None:
     assert axis.events[1] == str(sum(row.events or 0 for row in fitted.baseline[:8]))
 
 
-def test_the_thin_tail_begins_where_fewer_than_ten_are_at_risk() -> None:
+@pytest.mark.parametrize(("at_risk", "few_from"), [(10.0, None), (9.0, 50.0)])
+def test_the_thin_tail_begins_where_fewer_than_ten_are_at_risk(
+    at_risk: float, few_from: float | None
+) -> None:
     fitted = examples.lung()
     assert time_axis(fitted).few_from is None
     tail = [
-        replace(row, at_risk=9.0) if row.interval_end > 540 else row for row in fitted.baseline
+        replace(row, at_risk=at_risk) if row.interval_end > 540 else row
+        for row in fitted.baseline
     ]
-    assert time_axis(replace(fitted, baseline=tuple(tail))).few_from == 50.0
+    thin = replace(fitted, baseline=tuple(tail))
+    assert time_axis(thin).few_from == few_from
+    said = "From 540 days on fewer than 10 patients are at risk" in report_html(thin)
+    assert said == (few_from is not None)
 
 
 def test_without_counts_the_axis_has_ticks_alone() -> None:
