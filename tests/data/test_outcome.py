@@ -142,6 +142,20 @@ def test_a_single_date_among_times_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "is_date"),
+    [(17_991_231, False), (18_000_101, True), (21_001_231, True), (21_010_101, False)],
+)
+def test_dates_in_eight_digits_are_of_years_from_1800_to_2100(
+    number: int, is_date: bool
+) -> None:
+    times = [400, 12, number, 3000]
+    if is_date:
+        assert "1 time seems to be a date, written as yyyymmdd" in the_fault(times)
+    else:
+        assert load(times).cohort.patients == 4
+
+
 def test_numbers_that_are_no_days_of_a_calendar_are_no_dates() -> None:
     seconds = [20_191_314.0, 19_990_041.0, 15_000_101.0, 20_200_230.5, 20_181_199.0]
     assert load(seconds).cohort.patients == 5
@@ -176,6 +190,25 @@ def test_dates_since_2000_as_a_spreadsheet_counts_them_are_refused() -> None:
     assert "40 times seem to be dates" in the_fault(
         [*serials(date(2005, 1, 1), date(2018, 1, 1)), 120, 700, 5000], unit="days"
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "is_date"), [(19_999, False), (20_000, True), (60_000, True), (60_001, False)]
+)
+def test_a_spreadsheet_counts_dates_of_patients_from_1954_to_2064(
+    number: int, is_date: bool
+) -> None:
+    assert str(SPREADSHEET_ZERO + timedelta(days=20_000)) == "1954-10-03"
+    fault = the_fault([number] * 6, unit="weeks")  # too long for times in any case
+    assert ("6 times seem to be dates, written as a spreadsheet counts" in fault) == is_date
+
+
+@pytest.mark.parametrize("number", [9_999, 60_001])
+def test_numbers_that_count_no_likely_day_pass_without_a_word(number: int) -> None:
+    assert "nobody has a time below 10,000" in the_doubt([10_000] * 3 + [60_000] * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load([20_000] * 4 + [number]).cohort.patients == 5
 
 
 @pytest.mark.parametrize("unit", [None, "days"])

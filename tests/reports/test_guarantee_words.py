@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -55,6 +56,13 @@ def test_the_printed_chance_is_never_too_small(epsilon: float, delta: float) -> 
     printed = float(right_guesses_text(promised).removesuffix(" %"))
     assert printed <= 100
     assert printed >= min(100.0, 100 * chance_of_right_guess(promised)) - 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 30.0, 100.0, 690.0])
+def test_the_printed_factor_is_never_too_small(epsilon: float) -> None:
+    factor = re.search(r"a factor of at most ([\d.,e+]+) ", one_patient(guarantee(epsilon)))
+    assert factor is not None
+    assert math.log(float(factor[1].replace(",", ""))) >= epsilon - 1e-9
 
 
 def test_epsilon_one_reads_as_it_should() -> None:

@@ -16,7 +16,6 @@ from fedcox.federation.ledger import LedgerRow
 from fedcox.reports.guarantee_words import promises
 from fedcox.reports.report_words import NO_COUNTS, SUMS_ONLY
 from fedcox.reports.study_report import (
-    MOST_ROUNDS,
     convergence_figure,
     report_html,
     write_report,
@@ -49,7 +48,7 @@ def test_a_solver_without_decrement_shows_its_loss() -> None:
     assert figure is not None
     assert figure.quantity == "loss"
     assert figure.plot.lines[0].dots == ""
-    assert len(numbers(figure.plot.lines[0].path)) == 2 * MOST_ROUNDS
+    assert len(numbers(figure.plot.lines[0].path)) == 2 * 200
 
 
 def test_zero_and_missing_numbers_are_left_out_of_the_line() -> None:
