@@ -172,6 +172,13 @@ def test_every_fault_is_reported_at_once() -> None:
         assert words in found
 
 
+@pytest.mark.parametrize(("more", "last"), [(27, " and 'c27'."), (28, " and 1 more.")])
+def test_of_many_columns_thirty_are_named(more: int, last: str) -> None:
+    frame = table(**{f"c{k}": 0 for k in range(1, more + 1)}).drop(columns="age")
+    assert "The columns there are 'stage', 'days', 'died', 'c1', " in the_fault(frame)
+    assert the_fault(frame).endswith(last)
+
+
 def test_zero_times_are_refused_with_the_options_named() -> None:
     fault = the_fault(table(days=[0, 0, 3, 4]))
     assert "2 patients have a follow-up time of zero (rows 1, 2)" in fault

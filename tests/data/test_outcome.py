@@ -100,6 +100,11 @@ def test_a_time_of_zero_or_below_is_a_fault(time: Any) -> None:
     assert re.match(r"Column 't': 1 patient has a (negative )?follow-up time", fault)
 
 
+@pytest.mark.parametrize(("wrong", "rows"), [(5, "1, 2, 3, 4, 5"), (6, "1, 2, 3, 4, 5, …")])
+def test_the_first_five_places_of_a_fault_are_named(wrong: int, rows: str) -> None:
+    assert f"(rows {rows})" in the_fault([-1] * wrong + [10])
+
+
 # Longer than a life
 
 
