@@ -14,7 +14,7 @@ from fedcox.federation.queries.interval_counts import Counts
 from fedcox.solvers.newton import Newton
 from fedcox.study.cells import TimeCells
 from fedcox.study.fit import Estimate, estimate
-from fedcox.study.notices import large_delta, notices
+from fedcox.study.notices import notices
 from fedcox.study.plan import Plan
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.link import LINKS
@@ -126,8 +126,3 @@ def test_a_dozen_columns_are_named(columns: int, more: str) -> None:
     cohort = Cohort(np.column_stack([some.covariates, same]), some.time, some.event)
     told = text(fitted(cohort), "ConstantColumnsWarning")
     assert told.startswith(f"{', '.join(f'x{k}' for k in range(1, 13))}{more}: the same value")
-
-
-def test_a_delta_of_one_patient_of_all_promises_little() -> None:
-    assert large_delta(1.0 / 500, 500)
-    assert not large_delta(0.99 / 500, 500)
