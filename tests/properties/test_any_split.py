@@ -22,7 +22,7 @@ from fedcox.federation.queries.follow_up import LongestFollowUp
 from fedcox.federation.queries.interval_counts import IntervalCounts
 from fedcox.federation.queries.last_interval import LastInterval
 from fedcox.federation.queries.outcome_counts import OutcomeCounts
-from fedcox.federation.query import AbstractAdditiveQuery, AbstractQuery
+from fedcox.federation.query import AbstractQuery
 from fedcox.federation.setting import Setting
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.lbfgs import LBFGS
@@ -294,20 +294,6 @@ def test_combining_answers_is_associative_and_commutative(name: str, seed: int) 
     assert_same_answer(query.combine(a, b), query.combine(b, a))
     assert_same_answer(query.combine(nobody, a), a)
     assert_same_answer(query.combine(a, nobody), a)
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_a_sum_of_packed_answers_is_the_packed_sum(name: str) -> None:
-    query, cohort = QUESTIONS[name], patients(incomplete=True)
-    answer = query.answer(cohort)
-    if not isinstance(query, AbstractAdditiveQuery):
-        return
-    packed = query.pack(answer)
-    assert packed.size == query.numbers_in(answer)
-    np.testing.assert_array_equal(numbers_of(query.unpack(packed)), numbers_of(answer))
-    parts = split(cohort, np.random.default_rng(2).integers(0, 3, PATIENTS), 4)
-    total = sum(query.pack(query.answer(part)) for part in parts.values())
-    assert_same_answer(query.unpack(np.asarray(total)), answer)
 
 
 def test_questions_have_one_digest_each() -> None:
