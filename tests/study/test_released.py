@@ -154,3 +154,13 @@ def test_a_fit_in_memory_keeps_its_digits() -> None:
     assert rounded.patients == fitted.patients
     assert rounded.centers == fitted.centers
     assert fitted.log_likelihood != round(fitted.log_likelihood, 6)
+    assert rounded.log_likelihood == round(fitted.log_likelihood, 3)
+
+
+@pytest.mark.filterwarnings("ignore::fedcox.errors.NoiseWarning")
+def test_a_standard_error_has_four_digits_and_a_mean_under_noise_six() -> None:
+    rows = released(fitted_to(patients(), **NOISE)).estimated
+    for row in rows:
+        assert row.se == float(f"{row.se:.3e}")
+        assert row.mean == float(f"{row.mean:.5e}")
+    assert any(row.mean != float(f"{row.mean:.4e}") for row in rows)
