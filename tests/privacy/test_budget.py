@@ -240,6 +240,16 @@ def test_a_named_right_is_paid_for_once(tmp_path: Path) -> None:
         budget(tmp_path).reserve("study", **terms, right="c")  # type: ignore[arg-type]
 
 
+def test_of_a_right_that_asks_for_more_the_difference_is_paid(tmp_path: Path) -> None:
+    for epsilon in (0.25, 0.4, 0.3, 0.4):
+        budget(tmp_path).reserve(
+            "study", name="lung", epsilon=epsilon, delta=DELTA, releases=3, right="a"
+        )
+    spent = budget(tmp_path).spent
+    assert spent.studies == 1
+    assert (spent.epsilon, spent.delta) == (pytest.approx(0.4, rel=1e-12), DELTA)
+
+
 def test_a_line_is_as_it_is_documented(tmp_path: Path) -> None:
     reserve(budget(tmp_path), study="s")
     assert (tmp_path / "budget.jsonl").read_text() == (
