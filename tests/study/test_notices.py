@@ -84,7 +84,7 @@ def test_a_time_is_one_of_ties_by_five_events_and_a_fifth_of_those_at_risk(
     events: int, reached: int, tied: bool
 ) -> None:
     cells = TimeCells.of(np.arange(11.0), 1.0)
-    happened, left = np.ones(10), 100.0 - np.arange(10)
+    happened, left = np.ones(10), np.linspace(100.0, 91.0, 10)
     happened[8:], left[8:] = (events, 0), (reached, reached - events)
     counts = Counts(100, 0, 0, left, left, happened)
     assert cells.tied(counts) == (events / happened.sum() if tied else 0.0)
