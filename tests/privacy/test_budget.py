@@ -247,7 +247,8 @@ def test_of_a_right_that_asks_for_more_the_difference_is_paid(tmp_path: Path) ->
         )
     spent = budget(tmp_path).spent
     assert spent.studies == 1
-    assert (spent.epsilon, spent.delta) == (pytest.approx(0.4, rel=1e-12), DELTA)
+    assert spent.epsilon == pytest.approx(0.4, rel=1e-12)
+    assert spent.delta == DELTA
 
 
 def test_a_line_is_as_it_is_documented(tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedcox.errors import StudyError
 from fedcox.survival.link import AbstractLink, ComplementaryLogLog, Logit
 from fedcox.survival.survival_curve import (
     CurveError,
     PiecewiseHazard,
     interval_hazard,
+    places_of_ends,
     quantile_time,
     steps_reached,
     survival,
@@ -123,6 +125,14 @@ def test_errors_of_curves_between_the_points_where_they_are_kept(
 def test_a_step_is_reached_at_its_place_but_for_rounding() -> None:
     ends = np.cumsum([0.1, 0.1, 0.1])  # the last at 0.30000000000000004
     assert steps_reached(ends, np.array([0.3, 0.2999])).tolist() == [3, 2]
+
+
+def test_grouped_time_knows_the_ends_of_its_intervals_but_for_rounding() -> None:
+    ends = np.array([30.0, 60.0, 90.0])
+    asked = [90.0 * (1.0 + 1e-12), 30.0, 60.0 * (1.0 - 1e-12)]
+    assert places_of_ends(ends, asked, link="cloglog").tolist() == [2, 0, 1]
+    with pytest.raises(StudyError, match="ends of intervals alone"):
+        places_of_ends(ends, [30.0, 45.0], link="cloglog")
 
 
 def test_a_risk_beyond_all_others_is_certain_death_where_anything_can_happen() -> None:
