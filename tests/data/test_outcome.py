@@ -247,7 +247,7 @@ def test_a_study_that_says_how_long_times_can_be_is_believed() -> None:
     assert "40 times seem to be dates" in raised.value.faults[1]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 9_999), min_size=1, max_size=60),
     st.sampled_from([None, "days", "hours", "cycles"]),
@@ -323,6 +323,8 @@ def test_a_dot_between_thousands_is_recognised(times: list[Any]) -> None:
         ["12", "845", "1.5"],
         ["12", "845", "1.0225"],
         ["12", "1845", "1.022"],  # here a thousand has no dot
+        ["12", "845", "1.022", "2.310", "1.0225"],  # four decimals
+        ["12", "845", "1.022", "2.3", "1.5"],  # more of one than of three
         ["1.022", "2.310", "4.001"],
     ],
 )

@@ -164,7 +164,7 @@ def test_a_lowered_line_is_noticed(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_file_cut_or_changed_anywhere_is_refused_and_left_as_it_is(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
@@ -206,7 +206,7 @@ def test_two_crashes_in_a_row_between_line_and_head_are_no_damage(
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_half_a_line_that_a_crash_left_is_none(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -84,6 +84,12 @@ def test_few_centers_keep_their_order_and_the_largest_has_the_longest_bar() -> N
     bars = bars_of(examples.lung())
     assert [bar.name for bar in bars.bars] == [f"Hospital {i}" for i in range(1, 6)]
     assert max(bar.bar for bar in bars.bars) == 100.0
+    for bar, center in zip(bars.bars, examples.lung().centers, strict=True):
+        assert (whole(bar.patients), whole(bar.events)) == (center.patients, center.events)
+        assert bar.share == f"{bar.event_bar:.0f} %"
+        assert bar.event_bar == pytest.approx(
+            100 * whole(bar.events) / whole(bar.patients), abs=0.01
+        )
     assert bars.rest is None
     assert bars.everyone == ()
 

@@ -61,7 +61,7 @@ def fitted_to(frame: pd.DataFrame, **tables: object) -> FittedStudy:
     alike=st.floats(0.0, 5.0),
     scale=st.floats(-4.0, 4.0),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_combination_of_coefficients_moves_by_its_error(
     seed: int, size: int, alike: float, scale: float
 ) -> None:

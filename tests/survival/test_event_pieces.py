@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcox.federation.queries.recorded_unit import CommonUnit, RecordedUnit
+from fedcox.federation.queries.recorded_unit import CommonUnit, FractionalTimes, RecordedUnit
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.event_pieces import (
     EXACT,
@@ -129,6 +129,26 @@ def test_units_too_fine_for_all_times_are_none_however_they_are_joined() -> None
         CommonUnit(200.0, 200.0),
     )
     assert (thousandths + ones) + far == thousandths + (ones + far)
+
+
+def visits(unit: float, odd: int, even: int) -> list[float]:
+    """So many times at odd multiples of a unit, and at even ones."""
+    return [unit * (2 * k + 1) for k in range(odd)] + [unit * 2 * (k + 1) for k in range(even)]
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [
+        ([*visits(7.0, 5, 4), 5.0], 7.0),  # nine of ten are whole weeks
+        ([*visits(7.0, 4, 4), 5.0, 6.0], 1.0),
+        (visits(360.0, 15, 15), 360.0),  # nobody counts so, but many did
+        (visits(360.0, 15, 14), 1.0),
+        (visits(14.0, 95, 5), 14.0),
+        (visits(14.0, 96, 4), 1.0),  # not by chance so seldom at even multiples
+    ],
+)
+def test_the_unit_of_a_sum_is_that_of_nearly_all_times(times: list[float], unit: float) -> None:
+    assert FractionalTimes.of(np.array(times)).unit == unit
 
 
 def test_exact_times_have_no_unit() -> None:
