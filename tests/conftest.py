@@ -1,4 +1,4 @@
-"""What all tests run in: signals as in a terminal, and which tests share a process."""
+"""What all tests run in: signals as in a terminal, time for every example, shared processes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:

@@ -56,7 +56,7 @@ def assert_silent(error: BaseException, values: list[Any]) -> None:
     assert not [value for value in planted(values) if value in told]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(columns=tables, text=st.booleans())
 def test_no_error_about_a_table_shows_a_value(
     columns: dict[str, list[Any]], text: bool
@@ -76,7 +76,7 @@ def test_no_error_about_a_table_shows_a_value(
         assert_silent(raised.value, values)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(columns=tables, damage=st.sampled_from(["none", "no header", "open quote", "short row"]))
 def test_no_error_about_a_file_shows_a_value(
     columns: dict[str, list[Any]], damage: str

@@ -10,7 +10,7 @@ import pytest
 from fedcox.reports.plan_page import plan_html
 from fedcox.study.study_plan import plan
 from tests.cli.conftest import Run
-from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+from tests.reports.page_checks import check_page
 from tests.study.test_study_plan import study
 
 
@@ -61,7 +61,5 @@ def test_what_lacks_is_named_and_nothing_is_written(fedcox: Run, tmp_path: Path)
 @pytest.mark.parametrize("patients", [20, 1500, 40_000])
 def test_the_page_is_sound_for_few_and_for_many(patients: int) -> None:
     page = plan_html(plan(study(), patients=patients, events=patients // 2, shares=[0.2]))
-    check_outline(page)
-    check_loads_nothing(page)
-    check_drawings(page)
+    check_page(page)
     assert "20 % level" in page

@@ -100,6 +100,11 @@ def test_a_time_of_zero_or_below_is_a_fault(time: Any) -> None:
     assert re.match(r"Column 't': 1 patient has a (negative )?follow-up time", fault)
 
 
+@pytest.mark.parametrize(("wrong", "rows"), [(5, "1, 2, 3, 4, 5"), (6, "1, 2, 3, 4, 5, …")])
+def test_the_first_five_places_of_a_fault_are_named(wrong: int, rows: str) -> None:
+    assert f"(rows {rows})" in the_fault([-1] * wrong + [10])
+
+
 # Longer than a life
 
 
@@ -142,6 +147,20 @@ def test_a_single_date_among_times_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "is_date"),
+    [(17_991_231, False), (18_000_101, True), (21_001_231, True), (21_010_101, False)],
+)
+def test_dates_in_eight_digits_are_of_years_from_1800_to_2100(
+    number: int, is_date: bool
+) -> None:
+    times = [400, 12, number, 3000]
+    if is_date:
+        assert "1 time seems to be a date, written as yyyymmdd" in the_fault(times)
+    else:
+        assert load(times).cohort.patients == 4
+
+
 def test_numbers_that_are_no_days_of_a_calendar_are_no_dates() -> None:
     seconds = [20_191_314.0, 19_990_041.0, 15_000_101.0, 20_200_230.5, 20_181_199.0]
     assert load(seconds).cohort.patients == 5
@@ -178,6 +197,25 @@ def test_dates_since_2000_as_a_spreadsheet_counts_them_are_refused() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "is_date"), [(19_999, False), (20_000, True), (60_000, True), (60_001, False)]
+)
+def test_a_spreadsheet_counts_dates_of_patients_from_1954_to_2064(
+    number: int, is_date: bool
+) -> None:
+    assert str(SPREADSHEET_ZERO + timedelta(days=20_000)) == "1954-10-03"
+    fault = the_fault([number] * 6, unit="weeks")  # too long for times in any case
+    assert ("6 times seem to be dates, written as a spreadsheet counts" in fault) == is_date
+
+
+@pytest.mark.parametrize("number", [9_999, 60_001])
+def test_numbers_that_count_no_likely_day_pass_without_a_word(number: int) -> None:
+    assert "nobody has a time below 10,000" in the_doubt([10_000] * 3 + [60_000] * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load([20_000] * 4 + [number]).cohort.patients == 5
+
+
 @pytest.mark.parametrize("unit", [None, "days"])
 @pytest.mark.parametrize(
     ("first", "zero"),
@@ -209,7 +247,7 @@ def test_a_study_that_says_how_long_times_can_be_is_believed() -> None:
     assert "40 times seem to be dates" in raised.value.faults[1]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 9_999), min_size=1, max_size=60),
     st.sampled_from([None, "days", "hours", "cycles"]),
@@ -285,6 +323,8 @@ def test_a_dot_between_thousands_is_recognised(times: list[Any]) -> None:
         ["12", "845", "1.5"],
         ["12", "845", "1.0225"],
         ["12", "1845", "1.022"],  # here a thousand has no dot
+        ["12", "845", "1.022", "2.310", "1.0225"],  # four decimals
+        ["12", "845", "1.022", "2.3", "1.5"],  # more of one than of three
         ["1.022", "2.310", "4.001"],
     ],
 )

@@ -45,6 +45,16 @@ def test_a_second_start_does_not_change_what_the_first_answers_by(
     assert Approvals(home.pending, home.approved).decision(CODE) is None
 
 
+@pytest.mark.parametrize(("days", "soon"), [(31, False), (30, True)])
+def test_a_new_kit_is_asked_for_from_thirty_days_before_the_end_on(
+    home: CenterFolder, monkeypatch: pytest.MonkeyPatch, days: int, soon: bool
+) -> None:
+    monkeypatch.setattr(CenterFolder, "days_left", lambda folder, now: days)
+    words = client.validity(home)
+    assert words.startswith(f"Its certificate is valid until {home.expires}.")
+    assert (f"in {days} days: ask the coordinator for a new kit" in words) == soon
+
+
 def test_the_latest_word_on_a_study_counts(home: CenterFolder, tmp_path: Path) -> None:
     approvals = Approvals(home.pending, home.approved)
     prepare(home, tmp_path / "patients.csv", "none", [CODE], unseen=True)

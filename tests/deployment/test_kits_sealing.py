@@ -12,7 +12,7 @@ SECRET = b"the private key of a center, and where the coordinator is"
 SEALED = seal(SECRET, PASSWORD)
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(st.binary(max_size=2000))
 def test_what_was_sealed_comes_out_again(content: bytes) -> None:
     assert unseal(seal(content, PASSWORD), PASSWORD) == content
@@ -32,7 +32,7 @@ def test_a_wrong_password_is_told_as_one(typed: str) -> None:
     assert typed not in str(caught.value) or len(typed) < 5
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, len(SEALED) - 1), st.integers(1, 255))
 def test_no_altered_byte_goes_unseen(place: int, change: int) -> None:
     altered = bytearray(SEALED)

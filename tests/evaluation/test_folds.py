@@ -56,7 +56,7 @@ centers = st.lists(
 ).map(lambda sizes: {f"center {k}": center(*size) for k, size in enumerate(sizes)})
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(cohorts=centers, folds=st.integers(2, 8), seed=st.integers(0, 10_000))
 def test_folds_of_a_center_differ_by_one_patient_and_one_event_at_most(
     cohorts: dict[str, Cohort], folds: int, seed: int
@@ -74,7 +74,7 @@ def test_folds_of_a_center_differ_by_one_patient_and_one_event_at_most(
         assert np.ptp(events[1:]) <= 1
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(cohorts=centers, folds=st.integers(2, 8), seed=st.integers(0, 10_000))
 def test_a_test_set_is_without_events_only_if_there_are_fewer_events_than_folds(
     cohorts: dict[str, Cohort], folds: int, seed: int
@@ -88,7 +88,7 @@ def test_a_test_set_is_without_events_only_if_there_are_fewer_events_than_folds(
     assert (np.sum(events) < folds) == bool(np.min(events) == 0)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(cohorts=centers, folds=st.integers(2, 8), seed=st.integers(0, 10_000))
 def test_test_sets_of_a_run_are_a_partition_of_all_patients(
     cohorts: dict[str, Cohort], folds: int, seed: int

@@ -63,7 +63,7 @@ def test_only_random_entries_are_vectors_that_add() -> None:
     assert not issubclass(RandomEntriesAt, AbstractSumQuery)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(parts=splits(), step=st.integers(1, 60), keep=st.sampled_from([0.05, 0.3, 1.0]))
 def test_random_entries_of_any_split_are_those_of_the_pooled_gradient(
     parts: tuple[IntArray, int], step: int, keep: float
@@ -78,7 +78,7 @@ def test_random_entries_of_any_split_are_those_of_the_pooled_gradient(
     assert found.loss == pytest.approx(question.answer(COHORT).loss, rel=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(parts=splits(), codec=st.sampled_from(CODECS))
 def test_decoded_replies_add_over_any_split(
     parts: tuple[IntArray, int], codec: AbstractCodec
@@ -92,7 +92,7 @@ def test_decoded_replies_add_over_any_split(
     np.testing.assert_allclose(found.gradient, sum(sent), atol=1e-10)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(parts=splits(), codec=st.sampled_from(CODECS), batch=st.sampled_from([None, 30]))
 def test_what_has_not_arrived_is_what_centers_keep(
     parts: tuple[IntArray, int], codec: AbstractCodec, batch: int | None

@@ -52,7 +52,7 @@ def packed(query: ClippedNetworkGradientAt, cohort: Cohort) -> FloatArray:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=6)
 @given(
     seed=st.integers(0, 1000),
     bound=st.sampled_from([1e-3, 0.3, 50.0]),

@@ -48,7 +48,7 @@ def test_moments_of_half_floats_are_those_of_doubles_over_many_tiles() -> None:
 
 
 @given(center=st.lists(st.integers(0, 4), min_size=30, max_size=30))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_split_over_centers_gives_the_pooled_moments(center: list[int]) -> None:
     found = InProcess.from_cohorts(parts(center)).ask(ASKED)
     assert (found.patients, found.tiles) == (POOLED.patients, POOLED.tiles)
@@ -84,7 +84,7 @@ def test_secure_sums_keep_every_digit_whatever_the_features_size(scale: float) -
 
 
 @given(center=st.lists(st.integers(0, 4), min_size=30, max_size=30))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_any_split_over_centers_gives_the_pooled_counts(center: list[int]) -> None:
     found = InProcess.from_cohorts(parts(center)).ask(TileCounts())
     assert (found.patients, found.tiles) == (POOLED.patients, POOLED.tiles)

@@ -153,7 +153,7 @@ def _from_samples(
     return terms.cost.sum(), terms.alpha.sum(1), terms.alpha.sum(0)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(z=st.floats(-600.0, 6.0))
 def test_the_cost_of_an_event_is_exact_over_its_whole_range(z: float) -> None:
     """cloglog: −log(1 − exp(−e^z)), against the link of the linear model."""
@@ -245,7 +245,7 @@ def test_it_is_the_likelihood_that_lifelines_maximises() -> None:
     assert slopes @ cohort.covariates[:, 0] == pytest.approx(0.0, abs=1e-4)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     times=st.lists(st.integers(0, 5), min_size=1, max_size=8),
     data=st.data(),

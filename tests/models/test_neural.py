@@ -171,7 +171,7 @@ def test_blocks_of_single_patients_stay_true_when_other_weights_were_used_in_bet
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("link", ["log", "cloglog"])
-@settings(deadline=None, max_examples=4)
+@settings(max_examples=4)
 @given(center=st.lists(st.integers(0, 2), min_size=14, max_size=14))
 def test_any_split_over_centers_sums_to_the_pooled_gradient(
     name: str, link: NetworkLink, center: list[int]

@@ -54,7 +54,7 @@ def by_autograd(
     return float(score.detach()), torch.cat([slope.reshape(-1) for slope in slopes]).numpy()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     tiles=st.integers(1, 40),
     hidden=st.integers(1, 9),

@@ -30,7 +30,7 @@ from fedcox.paper.reproduction import stored_study
 from fedcox.survival.link import LinkName
 from fedcox.survival.time_grid import CensoredInterval
 from tests import evaluation_examples as examples
-from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+from tests.reports.page_checks import check_page
 
 #: Standard errors within which a difference may rise from one grid to the next finer one: the
 #: grids are not nested, so patients change their neighbours. The change matters only where a
@@ -163,9 +163,7 @@ def page() -> str:
 
 
 def test_the_page_is_well_formed_and_self_contained(page: str) -> None:
-    check_outline(page)
-    check_loads_nothing(page)
-    check_drawings(page)
+    check_page(page)
 
 
 def test_every_number_is_in_the_table(page: str) -> None:

@@ -34,7 +34,7 @@ from fedcox.solvers.solver import AbstractSolver
 from fedcox.study.cox import fit_cox
 from tests import evaluation_examples as examples
 from tests.problems import simulated
-from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+from tests.reports.page_checks import check_page
 
 
 def webdisco(federation: InProcess, solver: AbstractSolver) -> None:
@@ -264,9 +264,7 @@ def page() -> str:
 
 
 def test_the_page_is_well_formed_and_self_contained(page: str) -> None:
-    check_outline(page)
-    check_loads_nothing(page)
-    check_drawings(page)
+    check_page(page)
     assert "fedcox reproduce &lt;here&gt;" in page
     assert "fedcox 0.1.0" in page
 

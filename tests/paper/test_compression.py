@@ -26,7 +26,7 @@ from fedcox.paper.compression_page import compression_html
 from fedcox.paper.reproduction import stored_study
 from fedcox.solvers.newton import Newton
 from fedcox.survival.concordance import concordance_index
-from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+from tests.reports.page_checks import check_page
 
 TINY = Sizes(400, 2, (3, 5), (4, 12), (3, 6))
 
@@ -204,9 +204,7 @@ def page() -> str:
 
 
 def test_the_page_is_well_formed_and_self_contained(page: str) -> None:
-    check_outline(page)
-    check_loads_nothing(page)
-    check_drawings(page)
+    check_page(page)
     assert "fedcox reproduce &lt;here&gt;" in page
     assert "fedcox 0.1.0" in page
 

@@ -24,7 +24,7 @@ from fedcox.paper.privacy import (
 )
 from fedcox.paper.privacy_page import privacy_html
 from fedcox.paper.reproduction import stored_study
-from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+from tests.reports.page_checks import check_page
 
 EPSILONS = (1.0, 3.0, 10.0, 30.0)
 
@@ -134,9 +134,7 @@ def page() -> str:
 
 
 def test_the_page_is_well_formed_and_self_contained(page: str) -> None:
-    check_outline(page)
-    check_loads_nothing(page)
-    check_drawings(page)
+    check_page(page)
     assert "fedcox reproduce &lt;here&gt;" in page
     assert "fedcox 0.1.0" in page
 

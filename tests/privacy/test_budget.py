@@ -184,7 +184,7 @@ def test_a_lowered_line_is_noticed(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_file_cut_or_changed_anywhere_is_refused_and_left_as_it_is(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
@@ -226,7 +226,7 @@ def test_two_crashes_in_a_row_between_line_and_head_are_no_damage(
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_half_a_line_that_a_crash_left_is_none(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
@@ -258,6 +258,17 @@ def test_a_named_right_is_paid_for_once(tmp_path: Path) -> None:
     budget(tmp_path).reserve("study", **terms, right="a")  # type: ignore[arg-type]
     with pytest.raises(BudgetError, match="4 studies"):
         budget(tmp_path).reserve("study", **terms, right="c")  # type: ignore[arg-type]
+
+
+def test_of_a_right_that_asks_for_more_the_difference_is_paid(tmp_path: Path) -> None:
+    for epsilon in (0.25, 0.4, 0.3, 0.4):
+        budget(tmp_path).reserve(
+            "study", name="lung", epsilon=epsilon, delta=DELTA, releases=3, right="a"
+        )
+    spent = budget(tmp_path).spent
+    assert spent.studies == 1
+    assert spent.epsilon == pytest.approx(0.4, rel=1e-12)
+    assert spent.delta == DELTA
 
 
 def test_a_line_is_as_it_is_documented(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -18,7 +18,6 @@ from fedcox.privacy.ciphers import SECRET_BYTES, SHARE_BYTES, join, split
 secrets_drawn = st.binary(min_size=SECRET_BYTES, max_size=SECRET_BYTES)
 
 
-@settings(deadline=None)
 @given(data=st.data(), secret=secrets_drawn, number=st.integers(1, 12))
 def test_any_shares_from_the_threshold_on_give_the_secret(
     data: Any, secret: bytes, number: int

@@ -19,7 +19,7 @@ def enough(number: int) -> int:
     return max(3, number // 2 + 1)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data(), number=st.integers(min_value=3, max_value=12))
 def test_the_sum_over_the_centers_that_answered_is_exact(data: Any, number: int) -> None:
     """Drops before the vector, before the release and before the recovery, in two rounds."""
@@ -52,7 +52,7 @@ def test_the_sum_over_the_centers_that_answered_is_exact(data: Any, number: int)
         assert left == counted - after - later
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(data=st.data(), number=st.integers(min_value=3, max_value=12))
 def test_too_many_drops_give_no_sum(data: Any, number: int) -> None:
     hospitals = Hospitals(number).ready()

@@ -262,7 +262,7 @@ def ready_hospitals() -> Hospitals:
     return Hospitals(3).ready()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     step=st.sampled_from(["shares", "delivery", "release", "recovery", "nonsense"]),
     message=st.one_of(

@@ -82,14 +82,14 @@ def bits(value: object) -> object:
     return [bits(getattr(value, name)) for name in value.__dataclass_fields__]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(memories)
 def test_what_is_written_is_read_bit_for_bit(memory: Remembered) -> None:
     text = json.dumps(memory.to_json(), allow_nan=False)
     assert bits(Remembered.from_json(json.loads(text))) == bits(memory)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(memories)
 def test_the_next_process_finds_it(
     tmp_path_factory: pytest.TempPathFactory, memory: Remembered
@@ -161,7 +161,7 @@ def test_another_process_is_refused_until_the_first_is_killed(tmp_path: Path) ->
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_file_cut_or_changed_anywhere_is_refused_and_left_as_it_is(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
@@ -269,7 +269,7 @@ def test_anything_that_may_have_left_binds_the_patients(
             memory.bind(cohort(1))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_value_of_every_patient_is_in_the_fingerprint(data: st.DataObject) -> None:
     one = cohort()

@@ -132,7 +132,7 @@ def other_libraries(cohort: Cohort, columns: list[str], fitted: FittedStudy) -> 
 @example([0] * 240)
 @example(list(range(240)))  # one patient each
 @example([7 * number for number in range(240)])  # and most centers empty
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_index_of_a_fit_does_not_depend_on_the_split(center: list[int]) -> None:
     pooled = split_fit(ALIKE, EIGHT, np.zeros(240, dtype=np.int64))
     whole = split_fit(ALIKE, EIGHT, np.array(center))
@@ -154,7 +154,6 @@ def test_the_index_of_thousands_in_unequal_centers_is_the_pooled_one() -> None:
 @given(
     st.integers(0, 40), st.integers(0, 60), st.sampled_from("CF"), st.booleans(), st.integers(0)
 )
-@settings(deadline=None)
 def test_a_patients_score_is_the_same_alone_and_among_any_others(
     patients: int, columns: int, order: Literal["C", "F"], incomplete: bool, seed: int
 ) -> None:

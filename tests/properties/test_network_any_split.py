@@ -79,7 +79,7 @@ def _steps(network: TrainedNetwork) -> int:
     return len(asked)
 
 
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=6)
 @given(
     kind=st.sampled_from(KINDS),
     seed=st.integers(0, 2**32),
@@ -177,7 +177,7 @@ def questions(kind: Kind) -> dict[str, AbstractAdditiveQuery[Any]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=2)
+@settings(max_examples=2)
 @given(seed=st.integers(0, 2**32))
 def test_every_question_has_the_pooled_answer(kind: Kind, seed: int) -> None:
     parts = split_up(patients(), *split_choices(seed)).values()

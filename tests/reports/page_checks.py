@@ -40,6 +40,13 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
 
+def check_page(page: str) -> None:
+    """All of it, for a page with drawings."""
+    check_outline(page)
+    check_loads_nothing(page)
+    check_drawings(page)
+
+
 def check_outline(page: str) -> None:
     """Tags close, headings go down one step at a time, links lead somewhere."""
     outline = Outline()

@@ -38,10 +38,13 @@ def bars_of(fitted: FittedStudy) -> CenterBars:
     return bars
 
 
-@pytest.mark.parametrize("intervals", [1, 2, 12, 13, 36, 365, 28_000])
-def test_equal_intervals_are_joined_evenly(intervals: int) -> None:
+@pytest.mark.parametrize(
+    ("intervals", "columns"),
+    [(1, 1), (2, 2), (12, 12), (13, 7), (36, 12), (365, 12), (28_000, 12)],
+)
+def test_equal_intervals_are_joined_evenly(intervals: int, columns: int) -> None:
     first, headings = joined_columns(np.arange(1, intervals + 1, dtype=np.float64) * 30)
-    assert len(first) == len(headings) <= MOST_COLUMNS
+    assert len(first) == len(headings) == columns
     assert len(set(np.diff(first).tolist())) <= 1
     assert whole(headings[-1]) == 30 * intervals
 
@@ -81,6 +84,12 @@ def test_few_centers_keep_their_order_and_the_largest_has_the_longest_bar() -> N
     bars = bars_of(examples.lung())
     assert [bar.name for bar in bars.bars] == [f"Hospital {i}" for i in range(1, 6)]
     assert max(bar.bar for bar in bars.bars) == 100.0
+    for bar, center in zip(bars.bars, examples.lung().centers, strict=True):
+        assert (whole(bar.patients), whole(bar.events)) == (center.patients, center.events)
+        assert bar.share == f"{bar.event_bar:.0f} %"
+        assert bar.event_bar == pytest.approx(
+            100 * whole(bar.events) / whole(bar.patients), abs=0.01
+        )
     assert bars.rest is None
     assert bars.everyone == ()
 
@@ -124,9 +133,10 @@ def test_under_secure_sums_there_are_totals_alone(centers: int) -> None:
 def test_small_cells_of_the_total_are_pointed_out_too() -> None:
     fitted = examples.secure_sums()
     assert not heat_of(fitted).small_cells
-    last = replace(fitted.baseline[33], at_risk=4.0)
-    thin = replace(fitted, baseline=(*fitted.baseline[:33], last, *fitted.baseline[34:]))
-    assert heat_of(thin).small_cells
+    for at_risk, small in ((5.0, False), (4.0, True)):
+        last = replace(fitted.baseline[33], at_risk=at_risk)
+        thin = replace(fitted, baseline=(*fitted.baseline[:33], last, *fitted.baseline[34:]))
+        assert heat_of(thin).small_cells == small
 
 
 def test_under_differential_privacy_nothing_is_counted() -> None:

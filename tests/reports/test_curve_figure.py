@@ -11,7 +11,6 @@ import pytest
 
 from fedcox.reports.curve_figure import (
     MOST_CURVES,
-    MOST_POINTS,
     average_panel,
     chosen_values,
     foremost,
@@ -22,6 +21,7 @@ from fedcox.reports.curve_figure import (
     words,
 )
 from fedcox.reports.ratio_table import covariate_groups
+from fedcox.reports.study_report import report_html
 from tests import fitted_examples as examples
 
 
@@ -43,7 +43,7 @@ def test_a_curve_of_28_000_intervals_is_drawn_in_few_steps_and_ends_right() -> N
     ends = np.linspace(0.1, 2800.0, 28_000)
     across, down, steps = drawn(step_path(ends, np.exp(-ends / 2000)))
     assert (across, down) == (1000, round(1000 * (1 - np.exp(-1.4))))
-    assert steps <= MOST_POINTS + 1
+    assert 100 < steps <= 151
 
 
 def test_every_category_and_the_foremost_numbers_have_a_panel() -> None:
@@ -113,13 +113,20 @@ def test_numbers_at_risk_are_those_at_the_start_of_the_next_interval() -> None:
     assert axis.events[1] == str(sum(row.events or 0 for row in fitted.baseline[:8]))
 
 
-def test_the_thin_tail_begins_where_fewer_than_ten_are_at_risk() -> None:
+@pytest.mark.parametrize(("at_risk", "few_from"), [(10.0, None), (9.0, 50.0)])
+def test_the_thin_tail_begins_where_fewer_than_ten_are_at_risk(
+    at_risk: float, few_from: float | None
+) -> None:
     fitted = examples.lung()
     assert time_axis(fitted).few_from is None
     tail = [
-        replace(row, at_risk=9.0) if row.interval_end > 540 else row for row in fitted.baseline
+        replace(row, at_risk=at_risk) if row.interval_end > 540 else row
+        for row in fitted.baseline
     ]
-    assert time_axis(replace(fitted, baseline=tuple(tail))).few_from == 50.0
+    thin = replace(fitted, baseline=tuple(tail))
+    assert time_axis(thin).few_from == few_from
+    said = "From 540 days on fewer than 10 patients are at risk" in report_html(thin)
+    assert said == (few_from is not None)
 
 
 def test_without_counts_the_axis_has_ticks_alone() -> None:

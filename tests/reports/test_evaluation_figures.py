@@ -131,6 +131,15 @@ def test_a_long_tail_is_cut_and_counted() -> None:
     assert not figure_of(np.linspace(0.01, 1.0, 500)).cut
 
 
+@pytest.mark.parametrize(("times_the_bulk", "cut"), [(1.99, False), (2.01, True)])
+def test_a_tail_is_long_beyond_twice_what_nineteen_of_twenty_are_followed(
+    times_the_bulk: float, cut: bool
+) -> None:
+    usual = np.linspace(0.01, 1.0, 500)
+    bulk = np.sort(usual)[round(0.95 * 505)]
+    assert figure_of(np.append(usual, [times_the_bulk * bulk] * 6)).cut == cut
+
+
 def test_everyone_at_time_zero_and_nobody_at_all() -> None:
     (row,) = figure_of(np.zeros(8)).rows
     assert sum(bar.patients for bar in row.bars) == 8

@@ -22,7 +22,7 @@ from fedcox.reports.evaluation_page import (
 )
 from fedcox.reports.evaluation_table import against
 from tests import evaluation_examples as examples
-from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+from tests.reports.page_checks import check_page
 
 SHAPES: dict[str, Callable[[], EvaluationPage]] = {
     "two splits": examples.two_splits,
@@ -36,16 +36,8 @@ def page(request: pytest.FixtureRequest) -> str:
     return evaluation_html(SHAPES[request.param]())
 
 
-def test_the_page_is_well_formed_with_headings_in_order(page: str) -> None:
-    check_outline(page)
-
-
-def test_the_page_loads_nothing(page: str) -> None:
-    check_loads_nothing(page)
-
-
-def test_no_drawing_holds_nan_or_infinity(page: str) -> None:
-    check_drawings(page)
+def test_the_page_is_well_formed_and_self_contained(page: str) -> None:
+    check_page(page)
 
 
 def drawings(page: str, label: str) -> Iterator[ElementTree.Element]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from fedcox.reports.guarantee_words import (
     against_centers,
     chance_of_right_guess,
     one_patient,
+    promise_in_a_word,
     promises,
     promises_in_short,
     right_guesses_text,
@@ -56,6 +58,13 @@ def test_the_printed_chance_is_never_too_small(epsilon: float, delta: float) -> 
     assert printed >= min(100.0, 100 * chance_of_right_guess(promised)) - 1e-6
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 30.0, 100.0, 690.0])
+def test_the_printed_factor_is_never_too_small(epsilon: float) -> None:
+    factor = re.search(r"a factor of at most ([\d.,e+]+) ", one_patient(guarantee(epsilon)))
+    assert factor is not None
+    assert math.log(float(factor[1].replace(",", ""))) >= epsilon - 1e-9
+
+
 def test_epsilon_one_reads_as_it_should() -> None:
     text = one_patient(guarantee(1.0))
     assert "a factor of at most 2.72 (e to the power of epsilon, 1)" in text
@@ -64,10 +73,22 @@ def test_epsilon_one_reads_as_it_should() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "weak"), [(0.1, False), (1.0, False), (3.0, True), (10, True)]
+    ("epsilon", "word"),
+    [
+        (0.1, "strong"),
+        (1.0, "strong"),
+        (1.01, "fair"),
+        (2.9, "fair"),  # of guesses 94.8 % are right
+        (2.95, "little"),  # and here 95.03 %
+        (10.0, "little"),
+        (10.01, "none"),
+    ],
 )
-def test_a_large_epsilon_is_not_sold_as_much(epsilon: float, weak: bool) -> None:
-    assert ("promises little" in one_patient(guarantee(epsilon))) == weak
+def test_a_large_epsilon_is_not_sold_as_much(epsilon: float, word: str) -> None:
+    assert promise_in_a_word(epsilon, 1e-5) == word
+    told = one_patient(guarantee(epsilon))
+    assert ("promises little" in told) == (word in {"little", "none"})
+    assert ("promises little: " in told) == (word == "none")
 
 
 def test_who_added_the_noise_and_whom_it_holds_against_depends_on_masks() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fedcox.reports.plot import (
-    MOST_DOTS,
     Line,
     ValueAxis,
     equal_width,
@@ -138,14 +137,16 @@ def test_a_level_has_its_height() -> None:
 
 def test_many_points_have_no_dots_and_no_points_no_path() -> None:
     axis = plain_axis([0, 100])
-    many = Line("many", [(x, x) for x in range(MOST_DOTS + 1)])
-    plot = line_plot([many, Line("none", [])], axis, axis, alt="")
+    few, many = (Line("", [(x, x) for x in range(size)]) for size in (40, 41))
+    plot = line_plot([many, Line("none", []), few], axis, axis, alt="")
     assert plot.lines[0].dots == ""
-    assert len(places(plot.lines[0].path)) == MOST_DOTS + 1
+    assert len(places(plot.lines[0].path)) == 41
     assert plot.lines[1].path == ""
+    assert len(places(plot.lines[2].dots)) > 40
 
 
 def test_a_style_gives_colour_and_dashes_unless_others_are_asked_for() -> None:
     axis = plain_axis([0, 1])
-    plot = line_plot([Line("a", [], 3), Line("b", [], 1, dashes=2)], axis, axis, alt="")
-    assert [line.classes for line in plot.lines] == ["c3", "c1 dash2"]
+    lines = [Line("a", [], 3), Line("b", [], 1, dashes=2), Line("c", [], 7), Line("d", [], 8)]
+    plot = line_plot(lines, axis, axis, alt="")
+    assert [line.classes for line in plot.lines] == ["c3", "c1 dash2", "c7", "c0"]

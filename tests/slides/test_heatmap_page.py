@@ -20,7 +20,7 @@ from fedcox.slides.manifest import ManifestRow, SlideManifest
 from fedcox.slides.simulated_slides import simulate_slides
 from fedcox.slides.step import StepOutcome, run_step
 from fedcox.slides.tile_scores import ColourKey, ScoredTiles, ScoreScale
-from tests.reports.page_checks import check_drawings, check_loads_nothing, check_outline
+from tests.reports.page_checks import check_loads_nothing, check_outline, check_page
 
 SCALE = ScoreScale(0.0, 1.0)
 
@@ -95,9 +95,7 @@ def test_the_page_of_the_experiment_says_what_is_simulated_and_what_is_the_paper
     path = tmp_path / "slides.html"
     write_slides_page(path, study, command="fedcox <x>", heatmaps=tmp_path / "heatmap")
     page = path.read_text(encoding="utf-8")
-    check_outline(page)
-    check_loads_nothing(page)
-    check_drawings(page)
+    check_page(page)
     assert "Everything on this page is simulated" in page
     assert "cannot be reproduced without those slides and weights" in page
     assert "<td>0.730 ± 0.015</td><td>0.735 ± 0.015</td>" in page

@@ -41,7 +41,7 @@ def inside(ring: Ring, shape: tuple[int, int]) -> NDArray[np.bool_]:
     return found
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(masks)
 def test_polygons_drawn_back_are_the_mask(mask: NDArray[np.bool_]) -> None:
     drawn = np.zeros(mask.shape, int)
@@ -59,7 +59,7 @@ def test_polygons_drawn_back_are_the_mask(mask: NDArray[np.bool_]) -> None:
     assert len(found) == ndimage.label(mask)[1]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(masks)
 def test_rings_are_closed_and_visit_a_corner_once(mask: NDArray[np.bool_]) -> None:
     for polygon in polygons(mask):

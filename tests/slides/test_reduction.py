@@ -234,7 +234,7 @@ def split(center: list[int]) -> dict[str, Cohort]:
 
 
 @given(center=st.lists(st.integers(0, 5), min_size=30, max_size=30))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_any_split_gives_the_pooled_subspace_and_signs(center: list[int]) -> None:
     pooled = federated_reducer(PLAN, InProcess.from_cohorts({"all": COHORT}))
     found = federated_reducer(PLAN, InProcess.from_cohorts(split(center)))

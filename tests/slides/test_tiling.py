@@ -233,7 +233,7 @@ def test_a_mask_that_declares_too_much_or_is_damaged_is_told(
 pictures = arrays(bool, st.tuples(st.integers(1, 8), st.integers(1, 8)), elements=st.booleans())
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     pictures,
     st.integers(1, 7),

@@ -51,7 +51,7 @@ def test_saturation_is_that_of_hsv() -> None:
     np.testing.assert_array_equal(saturation(rgb), expected)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 255), min_size=2, max_size=60))
 def test_otsus_threshold_leaves_the_least_variance_within(values: list[int]) -> None:
     array = np.array(values, np.uint8)

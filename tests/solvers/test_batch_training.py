@@ -109,7 +109,7 @@ def pooled(
     return trained(federation, link, reading, width, by_cells=by_cells)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     parts=splits(),
     link=st.sampled_from(sorted(LINKS)),

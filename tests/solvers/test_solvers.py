@@ -119,7 +119,8 @@ def test_newtons_optimum_has_no_slope(problem: str, link: str) -> None:
 def test_newton_needs_at_most_seven_rounds_on_lung(link: str) -> None:
     found = solved("lung", "newton", link)
     assert found.rounds <= 7
-    assert found.rounds - 2 <= 6  # two rounds of agreement come first
+    # Near the optimum gradients do, with the last Hessian.
+    assert sum(row.query == "hessian" for row in found.ledger) <= 3
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -16,6 +16,7 @@ from fedcox.solvers.training import (
     TrainingState,
     TrainingStep,
     Walk,
+    best_epoch,
 )
 from fedcox.survival.derivatives import Derivatives, Detail
 from fedcox.survival.descent import GradientDescent
@@ -79,6 +80,14 @@ def test_it_ends_where_held_out_patients_gain_nothing_and_gives_the_best() -> No
     assert [epoch.loss for epoch in found.epochs] == [10.0 / number for number in range(1, 6)]
     assert (found.best, found.beta.tolist()) == (3, [3.0])
     assert told == list(found.epochs)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e6])
+def test_a_gain_of_less_than_a_millionth_of_the_loss_is_rounding(scale: float) -> None:
+    losses = [2.0, 1.0, 1.0 - 0.9e-6, 1.0 - 1.1e-6]
+    told = [EpochLoss(k + 1, 0.0, scale * loss) for k, loss in enumerate(losses)]
+    assert best_epoch(told[:3]) == 2
+    assert best_epoch(told) == 4
 
 
 def test_without_patience_all_epochs_are_trained() -> None:

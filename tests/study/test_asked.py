@@ -21,6 +21,7 @@ from fedcox.privacy.study_memory import StudyMemory
 from fedcox.study.asked import asked_by
 from fedcox.study.cells import cells_between
 from fedcox.study.fit import fit
+from fedcox.study.noised_fit import public_pieces
 from fedcox.study.study import Study
 from fedcox.study.study_scope import StudyScope
 from fedcox.survival.time_grid import Pieces
@@ -92,31 +93,36 @@ class Heard:
         )
 
 
+#: What makes another study, of either link or of exact time alone.
+CHANGES = [
+    ("width = 60", "width = 1"),
+    ("width = 60", "width = 30"),
+    ("horizon = 720", "horizon = 701"),
+    ("horizon = 720\n", ""),
+    ("width = 60\nhorizon = 720", 'times = "events"'),
+]
+EXACT_CHANGES = [
+    ("width = 60\n", ""),
+    ("width = 60\nhorizon = 720", "edges = [100, 720]"),
+    ('unit = "days"', 'unit = "days"\nresolution = 6.5'),
+]
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("link", "change"),
     [
-        ("width = 60", "width = 1"),
-        ("width = 60", "width = 30"),
-        ("horizon = 720", "horizon = 701"),
-        ("horizon = 720\n", ""),
-        ("width = 60\nhorizon = 720", 'times = "events"'),
-        ('link = "log"', 'link = "cloglog"'),
-        ('link = "cloglog"', 'link = "logit"'),
-        ("width = 60\n", ""),
-        ("width = 60\nhorizon = 720", "edges = [100, 720]"),
-        ('unit = "days"', 'unit = "days"\nresolution = 6.5'),
+        *(("log", change) for change in [*CHANGES, *EXACT_CHANGES]),
+        *(("cloglog", change) for change in CHANGES),
+        ("log", ('link = "log"', 'link = "cloglog"')),
+        ("cloglog", ('link = "cloglog"', 'link = "logit"')),
     ],
-    ids=lambda change: change[1],
 )
-@pytest.mark.parametrize("link", ["log", "cloglog"])
 def test_questions_of_another_study_do_not_keep_to_this_one(
     link: str, change: tuple[str, str]
 ) -> None:
     own = STUDY.replace("[grid]", f'[model]\nlink = "{link}"\n\n[grid]')
     own = own.replace('event = "died"', 'event = "died"\nunit = "days"')
-    exact = "edges" in change[1] or "resolution" in change[1] or change == ("width = 60\n", "")
-    if change[0] not in own or (link == "cloglog" and exact):
-        return  # this change makes no other study of that link
+    assert change[0] in own
     assert not _all_keep(own.replace(*change), own)
     assert _all_keep(own, own)
 
@@ -168,6 +174,26 @@ def test_under_noise_questions_of_another_study_do_not_keep_to_this_one(
 def test_more_pieces_than_the_study_names_do_not_keep_to_it() -> None:
     few, many = (NOISED.replace("width = 60", f"pieces = {number}") for number in (4, 9))
     assert not _all_keep(many, few)
+
+
+def test_under_noise_pieces_are_few_and_of_the_studys_own_record() -> None:
+    plan = study(NOISED.replace("width = 60", "pieces = 4"))
+    federation = Heard(InProcess.from_frame(plan, frames()))
+    fit(plan, federation.inner)
+    own: Any = next(query for query in federation.queries if query.point is not None)
+    grid, cells = own.agreed.grid, public_pieces(plan)[0]
+    for bounds, unit, allowed in (
+        (grid.bounds, grid.unit, True),
+        (cells.bounds[[0, 5, 10, 15, -1]], grid.unit, True),
+        (cells.bounds[[0, 5, 10, 15, 20, -1]], grid.unit, False),
+        (cells.bounds[[1, 10, 15, -1]], grid.unit, False),
+        (cells.bounds[[0, 10, 15, -1]], 2.0 * (grid.unit or 1.0), False),
+        (cells.bounds[[0, 10, -1]] * [1.0, 1.001, 1.0], grid.unit, False),
+    ):
+        pieces = Pieces(bounds, unit)
+        active = np.ones(pieces.intervals, dtype=np.bool_)
+        other = replace(own, agreed=replace(own.agreed, grid=pieces, active=active))
+        assert StudyScope(plan).allows(other) == allowed
 
 
 @pytest.mark.parametrize("text", [STUDY, NOISED], ids=["exact", "noise"])

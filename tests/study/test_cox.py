@@ -175,7 +175,7 @@ def tied_patients() -> Cohort:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(centers=splits(80))
 def test_webdisco_is_the_pooled_model_for_any_split(
     solver: str, centers: tuple[IntArray, int]

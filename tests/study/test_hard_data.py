@@ -103,6 +103,14 @@ def assert_same(
     assert ours.log_likelihood == pytest.approx(theirs.log_likelihood, abs=100 * rtol**1.5)
 
 
+@pytest.mark.parametrize("intervals", [400, 401])
+def test_counts_by_center_are_kept_for_up_to_four_hundred_intervals(intervals: int) -> None:
+    frame = table()
+    frame.loc[0, ["time", "event"]] = [500.0, 0]
+    fitted = run(frame, grid={"width": 1, "horizon": intervals})
+    assert (fitted.centers[0].interval_events is not None) == (intervals == 400)
+
+
 # Separation
 
 

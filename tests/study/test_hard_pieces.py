@@ -63,6 +63,13 @@ def test_ties_are_efrons() -> None:
     assert distance(breslow, frame) > 2 * distance(pieces, frame)
 
 
+@pytest.mark.parametrize(("times", "every"), [(400, True), (401, False)])
+def test_up_to_four_hundred_event_times_have_a_piece_each(times: int, every: bool) -> None:
+    frame = pd.DataFrame({"time": np.arange(1, times + 1), "event": 1})
+    fitted = run(frame.assign(a=np.random.default_rng(1).normal(size=times)))
+    assert fitted.every_event_time == every
+
+
 def test_where_ties_decide_the_fit_says_so() -> None:
     frame = table(400).assign(time=lambda frame: np.ceil(frame["time"] / 40))
     fitted = run(frame)

@@ -210,7 +210,7 @@ def test_survival_follows_the_model_between_edges_and_ends_at_the_horizon() -> N
 
 @pytest.mark.filterwarnings("ignore::fedcox.errors.ExactSumsWarning")
 @given(seed=st.integers(0, 2**32 - 1), centers=st.integers(1, 7))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_split_gives_the_same_pieces_and_the_same_fit(seed: int, centers: int) -> None:
     """Unequal, one-patient and empty centers, plain and under secure sums."""
     table, outcome, columns = lung()

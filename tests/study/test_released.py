@@ -61,7 +61,7 @@ def fitted_to(frame: pd.DataFrame, **tables: object) -> FittedStudy:
     alike=st.floats(0.0, 5.0),
     scale=st.floats(-4.0, 4.0),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_combination_of_coefficients_moves_by_its_error(
     seed: int, size: int, alike: float, scale: float
 ) -> None:
@@ -154,3 +154,13 @@ def test_a_fit_in_memory_keeps_its_digits() -> None:
     assert rounded.patients == fitted.patients
     assert rounded.centers == fitted.centers
     assert fitted.log_likelihood != round(fitted.log_likelihood, 6)
+    assert rounded.log_likelihood == round(fitted.log_likelihood, 3)
+
+
+@pytest.mark.filterwarnings("ignore::fedcox.errors.NoiseWarning")
+def test_a_standard_error_has_four_digits_and_a_mean_under_noise_six() -> None:
+    rows = released(fitted_to(patients(), **NOISE)).estimated
+    for row in rows:
+        assert row.se == float(f"{row.se:.3e}")
+        assert row.mean == float(f"{row.mean:.5e}")
+    assert any(row.mean != float(f"{row.mean:.4e}") for row in rows)

@@ -439,7 +439,7 @@ def test_an_empty_study_is_told_what_it_needs() -> None:
         assert f"{table}: missing" in text
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(tables=st.dictionaries(KEYS, VALUES, max_size=4))
 def test_any_tables_are_a_study_or_are_told_what_is_wrong(tables: dict[str, Any]) -> None:
     try:

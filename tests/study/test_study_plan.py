@@ -118,7 +118,9 @@ def test_more_patients_are_better_in_every_way() -> None:
 
 
 def test_how_many_patients_a_price_takes_for_an_epsilon() -> None:
-    for epsilon, patients in plan(study(), patients=1500, events=700).patients_for:
+    told = plan(study(), patients=1500, events=700).patients_for
+    assert [epsilon for epsilon, _ in told] == [8.0, 3.0, 1.0]
+    for epsilon, patients in told:
         there = plan(study(), patients=patients, events=round(patients * 700 / 1500)).own
         fewer = plan(study(), patients=int(0.9 * patients), events=round(0.42 * patients)).own
         assert there.epsilon is not None
@@ -134,6 +136,12 @@ def test_few_patients_are_told_of_and_not_refused() -> None:
     little = plan(study(noise={"epsilon": 1.0, "patients": 300}))
     assert not little.own.answers
     assert "no intervals and no p-values are to be expected" in little.remarks[0]
+
+
+@pytest.mark.parametrize(("events", "few"), [(59, True), (60, False)])
+def test_fewer_than_ten_events_for_a_coefficient_are_few(events: int, few: bool) -> None:
+    remarks = plan(study(), patients=1500, events=events).remarks
+    assert any(f"{events} events for 6 coefficients are few" in said for said in remarks) == few
 
 
 def test_half_of_the_patients_are_assumed_to_have_the_event_where_nobody_says() -> None:

@@ -472,11 +472,14 @@ def test_much_noise_is_told() -> None:
     with pytest.warns(LargeDeltaWarning) as caught:
         trained = train_network(asked, federation())
     assert [warning.category for warning in caught] == [LargeDeltaWarning]
-    asked = plan(solver=replace(PRIVATE, patients=5))
-    with pytest.warns(NoiseWarning, match="log risk is off by about"):
+    asked = plan(solver=replace(PRIVATE, patients=16))
+    with pytest.warns(NoiseWarning, match=r"log risk is off by about 0\.32"):
         trained = train_network(asked, federation())
     assert trained.record is not None
     assert [notice.name for notice in trained.record.notices] == ["NoiseWarning"]
+    little = train_network(plan(solver=replace(PRIVATE, patients=17)), federation())
+    assert little.record is not None
+    assert little.record.notices == ()  # by 0.298
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def unit_parts(covariates: FloatArray, of: ScoreMetric = METRIC) -> FloatArray:
 
 
 @given(among=patients(EXTREME), kinds=arrays(np.bool_, COLUMNS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nobody_adds_more_to_means_and_squares_than_the_bound(
     among: Patients, kinds: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> None:
@@ -118,7 +118,7 @@ CAPS = st.sampled_from([1e-3, 1.0, 2.4, 1e3])
 
 
 @given(among=patients(), cap=CAPS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_nobody_adds_more_to_products_and_event_moments_than_the_bound(
     among: Patients, cap: float
 ) -> None:
@@ -165,7 +165,7 @@ def test_event_moments_are_the_sums_of_those_with_the_event_in_each_piece() -> N
     reach=st.sampled_from([1e-6, 0.2, 5.0]),
     cap=st.sampled_from([1e-6, 0.3, 5.0]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # what overflows counts for nothing
 def test_nobody_adds_more_to_score_and_information_than_the_bound_wherever_they_are_asked(
     among: Patients, alpha: FloatArray, beta: FloatArray, reach: float, cap: float
@@ -181,7 +181,7 @@ def test_nobody_adds_more_to_score_and_information_than_the_bound_wherever_they_
 
 
 @given(among=patients(EXTREME), cap=st.sampled_from([1.0, 1e3]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_events_at_the_ends_of_what_a_double_holds_count_for_nothing_or_the_bound(
     among: Patients, cap: float
@@ -196,7 +196,7 @@ def test_events_at_the_ends_of_what_a_double_holds_count_for_nothing_or_the_boun
 
 
 @given(among=patients(USUAL), reach=st.sampled_from([0.05, 0.2, 2.0]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @pytest.mark.parametrize("happened", [True, False])
 def test_weight_bounds_an_event_and_watch_bounds_the_time_at_risk(
     happened: bool, among: Patients, reach: float
@@ -217,7 +217,7 @@ def test_weight_bounds_an_event_and_watch_bounds_the_time_at_risk(
 
 
 @given(among=patients(USUAL), cap=st.sampled_from([0.05, 0.3, 2.0]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rules_alone_bound_the_information(among: Patients, cap: float) -> None:
     fast = POINT[0] + 3.0, POINT[1]
     rows = information_rows(among.covariates, among.placed, fast, METRIC, 2.0, cap)
@@ -225,7 +225,7 @@ def test_rules_alone_bound_the_information(among: Patients, cap: float) -> None:
 
 
 @given(among=patients(LARGE), reach=st.sampled_from([0.1, 5.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @example(
     Patients(
@@ -271,7 +271,7 @@ def test_no_row_of_many_columns_depends_to_the_last_bit_on_the_others() -> None:
 
 
 @given(among=patients(USUAL), reach=st.sampled_from([0.1, 0.4, 50.0]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_weight_and_watch_do_not_look_at_whether_the_event_happens(
     among: Patients, reach: float
 ) -> None:
@@ -366,7 +366,7 @@ def test_without_bounds_the_rows_are_the_slope_of_the_log_likelihood() -> None:
     seed=st.integers(0, 1000),
     step=arrays(np.float64, PIECES + COLUMNS, elements=st.floats(-5.0, 5.0)),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_score_of_a_step_is_the_score_that_asks_for_it(seed: int, step: FloatArray) -> None:
     own = metric(seed)
     np.testing.assert_allclose(own.step(own.score_of(step)), step, rtol=1e-8, atol=1e-8)

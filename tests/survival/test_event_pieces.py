@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcox.federation.queries.recorded_unit import CommonUnit, RecordedUnit
+from fedcox.federation.queries.recorded_unit import CommonUnit, FractionalTimes, RecordedUnit
 from fedcox.survival.cohort import Cohort
 from fedcox.survival.event_pieces import (
     EXACT,
@@ -64,13 +64,18 @@ def test_a_named_piece_without_events_joins_the_next_but_at_the_ends(events: lis
     assert sum(inner) == sum(events)
 
 
-@pytest.mark.parametrize("horizon", [0.003, 1.0, 50.0, 1080.0, 18262.0, 1e7])
-@pytest.mark.parametrize("unit", [None, 1.0, 0.1, 7.0])
+@pytest.mark.parametrize(
+    ("horizon", "unit"),
+    [
+        (horizon, unit)
+        for horizon in (0.003, 1.0, 50.0, 1080.0, 18262.0, 1e7)
+        for unit in (None, 1.0, 0.1, 7.0)
+        if unit is None or unit <= horizon
+    ],
+)
 def test_public_cells_are_fine_and_no_more_than_the_study_can_send(
     horizon: float, unit: float | None
 ) -> None:
-    if unit is not None and horizon < unit:
-        return
     bounds = public_cells(horizon, unit)
     assert bounds[0] == 0
     assert bounds[-1] <= horizon * (1 + 1e-9)
@@ -78,7 +83,7 @@ def test_public_cells_are_fine_and_no_more_than_the_study_can_send(
     assert bounds.size < 4000
     widths = np.diff(bounds)
     smallest = unit or horizon / 20_000
-    assert (widths <= np.maximum(1.01 * smallest, 0.0101 * bounds[1:] + smallest)).all()
+    assert (widths <= np.maximum(1.01 * smallest, 0.00501 * bounds[1:] + smallest)).all()
     if unit is not None:
         np.testing.assert_allclose(bounds / unit, np.rint(bounds / unit), atol=1e-6)
 
@@ -124,6 +129,26 @@ def test_units_too_fine_for_all_times_are_none_however_they_are_joined() -> None
         CommonUnit(200.0, 200.0),
     )
     assert (thousandths + ones) + far == thousandths + (ones + far)
+
+
+def visits(unit: float, odd: int, even: int) -> list[float]:
+    """So many times at odd multiples of a unit, and at even ones."""
+    return [unit * (2 * k + 1) for k in range(odd)] + [unit * 2 * (k + 1) for k in range(even)]
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [
+        ([*visits(7.0, 5, 4), 5.0], 7.0),  # nine of ten are whole weeks
+        ([*visits(7.0, 4, 4), 5.0, 6.0], 1.0),
+        (visits(360.0, 15, 15), 360.0),  # nobody counts so, but many did
+        (visits(360.0, 15, 14), 1.0),
+        (visits(14.0, 95, 5), 14.0),
+        (visits(14.0, 96, 4), 1.0),  # not by chance so seldom at even multiples
+    ],
+)
+def test_the_unit_of_a_sum_is_that_of_nearly_all_times(times: list[float], unit: float) -> None:
+    assert FractionalTimes.of(np.array(times)).unit == unit
 
 
 def test_exact_times_have_no_unit() -> None:

@@ -71,7 +71,7 @@ def cohorts(draw: st.DrawFn, most: int = 14) -> Cohort:
 betas = st.tuples(st.floats(-2.0, 2.0), st.floats(-2.0, 2.0)).map(np.array)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(cohort=cohorts(), beta=betas, ties=st.sampled_from(TIES))
 def test_loss_and_derivatives_are_the_definition(
     cohort: Cohort, beta: FloatArray, ties: Ties
@@ -149,7 +149,7 @@ def test_only_the_order_of_times_matters(ties: Ties) -> None:
     assert one.loss == other.loss
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     cohort=cohorts(),
     beta=betas,

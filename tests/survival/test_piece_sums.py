@@ -117,11 +117,15 @@ def test_sums_over_pieces_are_those_over_rows_of_patient_and_piece(
 
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("detail", Detail)
-@pytest.mark.parametrize("away", [0.0, 3.0, 1e6])
-def test_columns_far_from_zero_lose_no_digits(away: float, detail: Detail) -> None:
+@pytest.mark.parametrize(
+    ("away", "apart"), [(0.0, 1.0), (3.0, 1.0), (1e6, 1.0), (3.0, 2.0**-14)]
+)
+def test_columns_far_from_zero_lose_no_digits(
+    away: float, apart: float, detail: Detail
+) -> None:
     # Shifted by powers of two, the columns themselves are as exact as before.
     shift = np.array([0.0, 1.0, -2.0]) * 2.0 ** np.round(np.log2(max(away, 1e-9)))
-    near = Cohort(np.round(COHORT.covariates, 3), COHORT.time, COHORT.event)
+    near = Cohort(apart * np.round(COHORT.covariates, 3), COHORT.time, COHORT.event)
     far = Cohort(near.covariates + shift, COHORT.time, COHORT.event)
     exact = far.covariates - shift  # as the far columns have it
     pieces, alpha = PIECES["a few"], np.full(5, -2.0)

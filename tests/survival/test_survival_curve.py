@@ -5,8 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedcox.errors import StudyError
 from fedcox.survival.link import AbstractLink, ComplementaryLogLog, Logit
-from fedcox.survival.survival_curve import interval_hazard, quantile_time, survival
+from fedcox.survival.survival_curve import (
+    CurveError,
+    PiecewiseHazard,
+    interval_hazard,
+    places_of_ends,
+    quantile_time,
+    steps_reached,
+    survival,
+)
 
 LINKS: tuple[AbstractLink, ...] = (ComplementaryLogLog(), Logit())
 
@@ -90,3 +99,43 @@ def test_the_median_is_the_first_interval_end_at_or_below_a_half() -> None:
 
 def test_the_median_of_a_curve_without_intervals_is_not_reached() -> None:
     assert np.isnan(quantile_time(np.empty((2, 0)), np.empty(0))).all()
+
+
+@pytest.mark.parametrize(
+    ("every", "at", "x", "variance"),
+    [
+        (True, 1.0, 0.0, 0.04),
+        (True, 2.0, 0.0, 0.04 + 0.25 * 0.16),  # within a piece by the square
+        (False, 2.0, 0.0, 0.04 + 0.5 * 0.16),  # along with the hazard, piece by piece
+        (True, 2.0, 2.0, 0.08 + 0.25 * (2.0 * 2.0 - 1.25) ** 2),
+        (False, 0.01, 0.0, 0.01**2),  # no more than one event tells
+    ],
+)
+def test_errors_of_curves_between_the_points_where_they_are_kept(
+    every: bool, at: float, x: float, variance: float
+) -> None:
+    mean = np.array([[0.0], [0.5], [2.0]])
+    error = CurveError(np.array([0.0, 1.0, 3.0]), np.array([0.0, 0.04, 0.2]), mean, every)
+    found = error.relative(np.array([at]), np.array([[x]]), np.array([[0.25]]))
+    if x == 0.0:  # a patient at the mean of everyone: what is left is how risk sets differ
+        variance += 0.25 * np.interp(at, error.hazard, mean[:, 0]) ** 2
+    np.testing.assert_allclose(found, [[np.sqrt(variance) / at]], rtol=1e-12)
+
+
+def test_a_step_is_reached_at_its_place_but_for_rounding() -> None:
+    ends = np.cumsum([0.1, 0.1, 0.1])  # the last at 0.30000000000000004
+    assert steps_reached(ends, np.array([0.3, 0.2999])).tolist() == [3, 2]
+
+
+def test_grouped_time_knows_the_ends_of_its_intervals_but_for_rounding() -> None:
+    ends = np.array([30.0, 60.0, 90.0])
+    asked = [90.0 * (1.0 + 1e-12), 30.0, 60.0 * (1.0 - 1e-12)]
+    assert places_of_ends(ends, asked, link="cloglog").tolist() == [2, 0, 1]
+    with pytest.raises(StudyError, match="ends of intervals alone"):
+        places_of_ends(ends, [30.0, 45.0], link="cloglog")
+
+
+def test_a_risk_beyond_all_others_is_certain_death_where_anything_can_happen() -> None:
+    baseline = PiecewiseHazard(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1e-30]))
+    found = baseline.survival(np.array([0.0, 100.0, 1e5]), np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(found, [[1.0, 1.0], [1.0, 0.0], [1.0, 0.0]])

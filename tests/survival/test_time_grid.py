@@ -27,6 +27,11 @@ def test_widths_that_are_no_binary_fractions_bin_as_in_decimal_arithmetic() -> N
     assert at_risk(grid, times, [True] * 50)[0] == list(range(50))
 
 
+def test_a_time_a_thousandth_of_a_day_later_is_in_the_next_day() -> None:
+    grid, late = TimeGrid.regular(1.0, 20.0), [11.0 + 1e-7, 11.001]
+    assert at_risk(grid, late, [True] * 2)[0] == [10, 11]
+
+
 def test_horizon_closes_the_last_interval_and_censors_what_comes_later() -> None:
     grid = TimeGrid.regular(30.0, 70.0)
     assert grid.edges.tolist() == [30.0, 60.0, 70.0]

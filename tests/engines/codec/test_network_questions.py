@@ -39,11 +39,8 @@ from tests.engines.codec.examples import (
     PATIENTS,
     QUESTIONS,
     SETTINGS,
-    bits,
     question_message,
     questions_in,
-    reply_in,
-    reply_message,
 )
 from tests.engines.codec.network_questions import network_point
 from tests.engines.codec.test_replies import OverBytes
@@ -175,29 +172,6 @@ def test_a_wrong_question_is_not_answered(name: str) -> None:
         return
     with pytest.raises(MessageError, match=words):
         question_message(make())
-
-
-@pytest.mark.parametrize(
-    ("name", "spoil", "words"),
-    [
-        (
-            "network gradient",
-            lambda a: a._replace(beta=a.beta[1:]),
-            "beta: must be an array",
-        ),
-        ("network gradient", lambda a: a._replace(loss=np.nan), "loss: must be a number"),
-        ("network loss", lambda a: replace(a, patients=61), "fewer held-out patients"),
-        ("network loss", lambda a: replace(a, patients=-1), "patients is no count"),
-        ("network steps", lambda a: replace(a, alpha=a.beta), "alpha: must be an array"),
-        ("baseline diagonal", lambda a: a._replace(alpha=a.beta), "alpha: must be an array"),
-    ],
-)
-def test_a_wrong_reply_is_not_used(name: str, spoil: Any, words: str) -> None:
-    query = QUESTIONS[name]
-    answer = query.answer(COHORT)
-    assert bits(reply_in(query, reply_message(query, answer))) == bits(answer)
-    with pytest.raises(MessageError, match=words):
-        reply_message(query, spoil(answer))
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,36 @@ WRONG: dict[str, tuple[AbstractQuery[Any], Callable[[Any], Any], str]] = {
         lambda a: replace(a, payload=np.array(np.nan, "<f4").tobytes() + a.payload[4:]),
         "must be finite",
     ),
+    "a network's gradient too short": (
+        QUESTIONS["network gradient"],
+        lambda a: a._replace(beta=a.beta[1:]),
+        "beta: must be an array",
+    ),
+    "a network's loss that is none": (
+        QUESTIONS["network gradient"],
+        lambda a: a._replace(loss=np.nan),
+        "loss: must be a number",
+    ),
+    "more held out than patients": (
+        QUESTIONS["network loss"],
+        lambda a: replace(a, patients=61),
+        "fewer held-out patients",
+    ),
+    "held-out patients below zero": (
+        QUESTIONS["network loss"],
+        lambda a: replace(a, patients=-1),
+        "patients is no count",
+    ),
+    "ends of a network for a baseline": (
+        QUESTIONS["network steps"],
+        lambda a: replace(a, alpha=a.beta),
+        "alpha: must be an array",
+    ),
+    "slopes of a network for a baseline's": (
+        QUESTIONS["baseline diagonal"],
+        lambda a: a._replace(alpha=a.beta),
+        "alpha: must be an array",
+    ),
     "no compressed reply": (EIGHT_BITS, lambda a: a.payload, "must be a CompressedGradient"),
 }
 

@@ -61,7 +61,7 @@ def nested(depth: int) -> Tree:
     return tree
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(tree=TREES)
 def test_every_tree_comes_back_bit_for_bit(tree: Any) -> None:
     found = from_bytes(to_bytes(tree))
@@ -69,7 +69,7 @@ def test_every_tree_comes_back_bit_for_bit(tree: Any) -> None:
     assert to_bytes(found) == to_bytes(tree)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(tree=TREES, data=st.data())
 def test_a_cut_message_and_one_that_goes_on_are_refused(tree: Any, data: Any) -> None:
     message = to_bytes(tree)
@@ -79,7 +79,7 @@ def test_a_cut_message_and_one_that_goes_on_are_refused(tree: Any, data: Any) ->
             from_bytes(wrong)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     noise=st.binary(max_size=200),
     letters=st.text(

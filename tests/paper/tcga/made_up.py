@@ -77,7 +77,8 @@ def tcgabiolinks_2022(folder: Path, frame: pd.DataFrame) -> Path:
 
 
 def portal_2019(folder: Path, frame: pd.DataFrame) -> Path:
-    days = [str(int(age) * 366) for age in frame["age_at_index"]]
+    # The day before the next birthday.
+    days = [str(int(365.25 * (int(age) + 1)) - 1) for age in frame["age_at_index"]]
     table = frame[sorted(_OLD)].assign(
         submitter_id=frame.index,
         project_id=f"TCGA-{CANCER}",
