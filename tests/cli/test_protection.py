@@ -274,8 +274,10 @@ def test_one_patient_more_or_less_never_shows_in_the_warnings_under_noise(
         frame.loc[: nameless - 1, "site"] = None
         frame.to_csv(tmp_path / "all.csv", index=False)
         assert fit(fedcox, tmp_path, "--overwrite").status == 0
-        told.append(json.loads((tmp_path / "run" / "fit.json").read_text())["warnings"])
-    assert told[0] == told[1]
+        warned = json.loads((tmp_path / "run" / "fit.json").read_text())["warnings"]
+        # For which of its reasons so small a study did not arrive is up to the noise.
+        told.append([(each["name"], "did not arrive" in each["text"]) for each in warned])
+    assert told[0] == told[1] == [("NotConvergedWarning", True)]
 
 
 def test_an_evaluation_does_not_take_the_noise_off(fedcox: Run, tmp_path: Path) -> None:
