@@ -1,9 +1,10 @@
 """How much privacy do noised sums spend? Epsilon for their noise, and noise for an epsilon.
 
 The claim is about one patient more or less. The sums are accounted for by their privacy loss
-distribution, computed by `dp-accounting`, so that others can check it. The noise there is the
-continuous Gaussian; the discrete one on so fine a grid is no different in any digit
-(`noise.py`).
+distribution, computed by `dp-accounting`, so that others can check it; sums over everybody with
+little noise by the formula for one Gaussian, which is that distribution's own and takes no time.
+The noise there is the continuous Gaussian; the discrete one on so fine a grid is no different
+in any digit (`noise.py`).
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ _PRECISION = 1e-4
 _STRIDE, _MOST = math.log(2.0), math.log(1e7)
 #: Epsilons below and above any that is asked for.
 _NOTHING, _EVERYTHING = 1e-12, 1e12
-#: Noise below this multiple gives epsilons beyond fifty, which promise little, and would take
-#: the accountant more memory the less there is. For sums over everybody there is a formula.
-_LEAST = 0.15
+#: Noise below the first multiple gives epsilons beyond fifty, which promise little, and would
+#: take the accountant more memory the less there is. For sums over everybody, of which all
+#: together have noise below the second, there is a formula.
+_LEAST, _FORMULA = 0.15, 0.7
 #: Differences that rounding takes for none count as this.
 _NOT_ZERO = 1e-300
 
@@ -69,8 +71,8 @@ def noise_multiplier_for(
     # Little noise takes the accountant long, so the search comes from the side of much.
     high = math.log(max(1.0, math.sqrt(releases) * sampling_rate))
     whole = sampling_rate == 1.0 and 0 < delta < 1
-    if whole and gaussian_epsilon(_LEAST, delta) < epsilon:
-        high = math.log(0.999 * _LEAST * math.sqrt(releases))  # where the formula holds
+    if whole and gaussian_epsilon(_FORMULA, delta) < epsilon:
+        high = math.log(0.999 * _FORMULA * math.sqrt(releases))  # where the formula holds
     while too_much(high) > 0:
         high += _STRIDE
         if high > _MOST:
@@ -92,14 +94,17 @@ def _epsilon(multiplier: float, sampling_rate: float, releases: int, delta: floa
     if not 0 < delta < 1:
         raise InputError(f"A delta of {delta:g} is no chance; it must be between 0 and 1.")
     whole = sampling_rate == 1.0
-    if (multiplier / math.sqrt(releases) if whole else multiplier) < _LEAST:
-        return gaussian_epsilon(multiplier / math.sqrt(releases), delta) if whole else math.inf
+    together = multiplier / math.sqrt(releases)
+    if whole and together < _FORMULA:
+        return gaussian_epsilon(together, delta)
+    if multiplier < _LEAST:
+        return math.inf
     events = _events()
     if not whole:
         one = events.PoissonSampledDpEvent(sampling_rate, events.GaussianDpEvent(multiplier))
         event = events.SelfComposedDpEvent(one, releases)
     else:  # sums over everybody: noise of one release is that of all, by √releases smaller
-        event = events.GaussianDpEvent(multiplier / math.sqrt(releases))
+        event = events.GaussianDpEvent(together)
     from dp_accounting.pld import PLDAccountant
 
     accountant = PLDAccountant(events.NeighboringRelation.ADD_OR_REMOVE_ONE)
