@@ -2,7 +2,7 @@
 
 The claim is about one patient more or less. The sums are accounted for by their privacy loss
 distribution, computed by `dp-accounting`, so that others can check it; sums over everybody with
-little noise by the formula for one Gaussian, which is that distribution's own and takes no time.
+little noise by the formula for one Gaussian, which has the same ten digits and takes no time.
 The noise there is the continuous Gaussian; the discrete one on so fine a grid is no different
 in any digit (`noise.py`).
 """
