@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedcox.reports.plan_page import plan_html
+from fedcox.reports.plan_page import plan_html, size_lines, what_follows
 from fedcox.study.study_plan import plan
 from tests.cli.conftest import Run
 from tests.reports.page_checks import check_page
@@ -32,6 +32,15 @@ def test_epsilon_price_and_power_stand_in_a_table(fedcox: Run, file: Path) -> No
     assert "1,500 patients, 700 events, 5 centers, 6 coefficients" in told.out
     assert "Epsilon bounds what the presence of any one patient can show" in told.out
     assert "no guarantee worth the name" in " ".join(told.out.split())
+
+
+def test_what_follows_from_the_study_stands_beside_every_number_of_patients() -> None:
+    """Epsilon where it names a price, else the factor on standard errors."""
+    by_price = plan(study(), patients=1500, events=700)
+    by_epsilon = plan(study(noise={"epsilon": 3.0, "patients": 1500}), patients=1500)
+    assert (what_follows(by_price), what_follows(by_epsilon)) == ("epsilon", "SE")
+    assert all("×" not in line.follows for line in size_lines(by_price))
+    assert all(line.follows.startswith("× ") for line in size_lines(by_epsilon))
 
 
 def test_a_plan_for_machines_is_what_is_written(

@@ -67,7 +67,7 @@ class SizeLine:
     events: str
     exact: tuple[str, ...]
     noised: tuple[str, ...]
-    epsilon: str
+    follows: str  # epsilon, or where the study names that the factor on standard errors
     planned: bool
 
 
@@ -78,7 +78,7 @@ def choice_lines(plan: StudyPlan) -> list[ChoiceLine]:
             choice.asked,
             _epsilon(choice),
             DASH if choice.epsilon is None else guesses_text(choice.epsilon, plan.delta),
-            DASH if choice.price is None else f"× {choice.price:.2f}",
+            _factor(choice),
             _ratios(plan, choice),
             promise_in_a_word(choice.epsilon, plan.delta),
             choice.own,
@@ -95,7 +95,7 @@ def size_lines(plan: StudyPlan) -> list[SizeLine]:
             count_text(exact.events),
             _ratios(plan, exact),
             _ratios(plan, noised),
-            _epsilon(noised),
+            _factor(noised) if _names_epsilon(plan) else _epsilon(noised),
             exact.patients == plan.patients,
         )
         for exact, noised in plan.table
@@ -105,6 +105,15 @@ def size_lines(plan: StudyPlan) -> list[SizeLine]:
 def compared_with(plan: StudyPlan) -> str:
     """What the table over patients has beside no noise."""
     return plan.table[0][1].asked
+
+
+def what_follows(plan: StudyPlan) -> str:
+    """The last column of the table over patients."""
+    return "SE" if _names_epsilon(plan) else "epsilon"
+
+
+def _names_epsilon(plan: StudyPlan) -> bool:
+    return compared_with(plan).startswith("epsilon")
 
 
 def headline(plan: StudyPlan) -> str:
@@ -172,6 +181,10 @@ def _ratios(plan: StudyPlan, choice: NoiseChoice) -> tuple[str, ...]:
     return tuple(f"{ratio_above(ratio)}{doubt}" for ratio in choice.smallest)
 
 
+def _factor(choice: NoiseChoice) -> str:
+    return DASH if choice.price is None else f"× {choice.price:.2f}"
+
+
 def _epsilon(choice: NoiseChoice) -> str:
     if choice.epsilon is None:
         return "none"
@@ -188,6 +201,7 @@ def plan_html(plan: StudyPlan) -> str:
         "choices": choice_lines(plan),
         "sizes": size_lines(plan),
         "compared": compared_with(plan),
+        "follows": what_follows(plan),
         "readings": readings(plan),
         "explained": epsilon_explained(plan.delta),
         "ratios": _ratio_plot(plan),
@@ -206,7 +220,7 @@ def _facts(plan: StudyPlan) -> list[Fact]:
     return [
         Fact(epsilon, "epsilon", noise.asked),
         Fact(
-            DASH if noise.price is None else f"× {noise.price:.2f}",
+            _factor(noise),
             "standard errors",
             "at most",
         ),
@@ -215,7 +229,9 @@ def _facts(plan: StudyPlan) -> list[Fact]:
             for effect, ratio in zip(plan.effects, noise.smallest, strict=False)
         ),
         Fact(
-            ratio_above(plan.exact.smallest[0]), "the same without noise", plan.effects[0].label
+            ratio_above(plan.exact.smallest[0]),
+            "smallest ratio without noise",
+            plan.effects[0].label,
         ),
     ]
 
@@ -321,8 +337,8 @@ def size_table(plan: StudyPlan) -> Table:
     for header in ("no noise", asked):
         for effect in plan.effects:
             table.add_column(f"{header}, {effect.label}", justify="right")
-    table.add_column("epsilon", justify="right", no_wrap=True)
+    table.add_column(what_follows(plan), justify="right", no_wrap=True)
     for line in size_lines(plan):
-        cells = (line.patients, line.events, *line.exact, *line.noised, line.epsilon)
+        cells = (line.patients, line.events, *line.exact, *line.noised, line.follows)
         table.add_row(*cells, style="bold" if line.planned else "")
     return table
