@@ -100,6 +100,9 @@ def test_what_chance_explains_is_nobody_recovered() -> None:
     assert of(690, by_chance=150).beyond_chance == 600
     assert of(1500, by_chance=900).beyond_chance == 1500
     assert of(1500, by_chance=1500).beyond_chance == 0
+    # Few covariates: most are right by chance, and all are known nevertheless.
+    assert of(1500, by_chance=1415).beyond_chance == 1500
+    assert of(1425, by_chance=1415).beyond_chance == 0
 
 
 def test_the_difference_of_two_sets_of_centers_is_the_sums_of_one() -> None:

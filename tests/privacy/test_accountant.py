@@ -160,3 +160,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(InputError, match=r"fedcox\[private\]"):
         accountant_module._events()
+
+
+def test_where_delta_alone_covers_it_epsilon_is_zero() -> None:
+    assert accountant_module.gaussian_epsilon(100.0, 0.01) == 0.0
+    assert accountant_module.gaussian_epsilon(0.6, 0.9) == 0.0
+    assert accountant_module.gaussian_epsilon(0.6, 0.5) > 0.0

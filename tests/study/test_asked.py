@@ -224,6 +224,25 @@ def test_a_second_grid_among_the_same_centers_does_not_keep_to_the_study(
             assert not StudyScope(plan, memory).allows(order[1], among), "after a restart"
 
 
+def test_those_left_in_mid_round_are_asked_the_same_again_and_then_on_their_own_grid() -> None:
+    plan = study(STUDY.replace("width = 60\nhorizon = 720\n", "pieces = 6\n"))
+    kept = StudyScope(plan)
+    whole, own, third = (
+        IntervalCounts(cells_between(None, None, end, 1.0).pieces, "include")
+        for end in (720.0, 700.0, 680.0)
+    )
+    everybody, left = ("Aachen", "Bern", "Cork", "Derby"), ("Aachen", "Bern", "Cork")
+    for query, among, allowed in (
+        (whole, everybody, True),
+        (whole, left, True),
+        (own, left, True),
+        (whole, left, True),
+        (third, left, False),
+        (own, everybody, False),
+    ):
+        assert kept.allows(query, among) is allowed
+
+
 def test_the_end_of_follow_up_is_looked_for_once_and_patients_are_read_one_way() -> None:
     plan = study(STUDY.replace("width = 60\nhorizon = 720\n", "pieces = 6\n"))
     kept, among = StudyScope(plan), ("Aachen", "Bern", "Cork")

@@ -127,13 +127,13 @@ class AttackOutcome:
     def beyond_chance(self) -> int:
         """How many the attacker knows, where the others of its claims are right by chance.
 
-        None where chance explains all, up to three standard deviations.
+        Zero where chance explains all, up to three standard deviations.
         """
         chance = self.by_chance or 0
-        more = self.recovered - chance
-        if more <= 3.0 * math.sqrt(chance):
+        more, rate = self.recovered - chance, chance / max(self.claimed, 1)
+        if rate >= 1.0 or more <= 3.0 * math.sqrt(chance * (1.0 - rate)):
             return 0
-        return round(more / (1.0 - chance / self.claimed)) if chance < self.claimed else 0
+        return round(more / (1.0 - rate))
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,8 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
         second = min(-_NOT_ZERO, epsilon + log_ndtr(-mu / 2.0 - epsilon / mu) - first)
         return float(first + np.log(-np.expm1(second)) - math.log(delta))
 
+    if too_much(0.0) <= 0.0:
+        return 0.0  # delta alone covers it
     return float(brentq(too_much, 0.0, mu**2 / 2.0 + mu * math.sqrt(-2.0 * math.log(delta))))
 
 

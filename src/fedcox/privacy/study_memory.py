@@ -69,8 +69,8 @@ class Remembered:
     `cohort` is the fingerprint of the patients, `mark` a random word for them that may be
     known: another word, other patients. `answered` is how many questions the gate let through.
     `centers` are those that no secure sum and no set-up of the study was without; None before
-    the first. `grids` are fingerprints of the grids on which the model was asked about, by the
-    names of the centers of the sums.
+    the first. `grids` are fingerprints of the grids that questions were about, by their
+    kind and the names of the centers of the sums.
     """
 
     cohort: str | None = None

@@ -223,7 +223,9 @@ class PrivateNewton:
                 begun != federation.names
             ),
             "the number of events is lost in its noise": not table.clear,
-            "some covariates are nearly the same, as far as noise tells": not apart,
+            "a covariate is constant, or nearly the same as others, as far as noise tells": (
+                not apart
+            ),
         }
         faults = [reason for reason, holds in reasons.items() if holds]
         return ascent.solution(table.patients, faults)

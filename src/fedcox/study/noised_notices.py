@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MANY_LEFT_OUT = 0.01
 #: A range of so many standard deviations is wide. A level is rare where one of its patients
 #: comes that near to the information that counts in full.
-_WIDE, _RARE = 15.0, 0.8
+_WIDE, _RARE = 20.0, 0.8
 
 
 def noise_notices(
@@ -73,9 +73,9 @@ def _far_out(study: Study, solution: PrivateSolution, public: PublicScale) -> li
     share = np.where(public.are_numbers, 1.0, np.maximum(scaling.mean, 0.0))
     rare = share * _RARE * usual_traces(share.size) < 1.0
     notes = [
-        f"The range of {names[at]} is {public.widths[at] / scaling.spread[at]:.0f} standard "
-        "deviations wide. Where the column has a long tail, patients far out do not count in "
-        "full: take its logarithm. Else name a narrower range: this one costs information."
+        f"The range of {names[at]} is over {public.widths[at] / scaling.spread[at] - 0.5:.0f} "
+        "standard deviations wide. Where the column has a long tail, patients far out do not "
+        "count in full: take its logarithm. Else name a narrower range, which costs less."
         for at in np.flatnonzero(wide)
     ] + [
         f"About {share[at]:.1%} of the patients are {names[at]}. So few do not count in full: "
@@ -104,16 +104,18 @@ def _off_the_plan(
     wanted = study.grid.pieces
     if planned.cut and wanted is not None and edges.size < wanted:
         notes.append(
-            f"Time is cut into {edges.size} pieces, not into the {wanted} of the study: "
-            "the events of more would not stand out of the noise."
+            f"Time is cut into {edges.size} pieces, not into the {wanted} of the study: each "
+            "has whole units of time, and events that stand out of the noise."
         )
     noise = study.privacy.noise
     expected = noise.expected_events if isinstance(noise, Noise) else 0
     found = float(solution.metric.events.sum())
     if not OFF_BY * expected <= found <= expected / OFF_BY:
+        then = "noise costs more of the standard errors than was planned; it is counted in them"
+        if found > expected:
+            then = "at this price epsilon could be smaller, or noise cost less"
         notes.append(
             f"There are about {found:,.0f} events, where the study supposes {expected:,}. So "
-            "noise costs more of the standard errors than it would have to; it is counted in "
-            "them. Name about the right number in [privacy.noise] events."
+            f"{then}. Name about the right number in [privacy.noise] events."
         )
     return [Notice("NoiseWarning", note) for note in notes]

@@ -39,6 +39,8 @@ _WITHOUT_EVENTS = 2
 _ROUNDING = 1e-9
 #: The kind of all questions about the model: they are about one grid.
 _MODEL = "model"
+#: No name of a center: of a sum without those who were lost, on the grid of the one with them.
+_AGAIN = ""
 
 
 class StudyScope:
@@ -89,15 +91,26 @@ class StudyScope:
         return self._is_first(_MODEL, setting.grid, among)
 
     def _is_first(self, kind: str, grid: AnyGrid, among: frozenset[str]) -> bool:
-        """Whether the study has this grid and, of its kind, none was asked about before."""
-        asked, names = digest(grid).hex(), json.dumps([kind, *sorted(among)])
-        if names in self._grids:
-            return self._grids[names] == asked
+        """Whether the study has this grid and, of its kind, none was asked about before.
+
+        Where a center is lost in mid-round, the others are asked the same again, and then agree
+        on a grid of their own. So they have the grid of one larger sum, too.
+        """
+        asked, own = digest(grid).hex(), json.dumps([kind, *sorted(among)])
+        again = json.dumps([kind, *sorted(among), _AGAIN])
+        if asked in (self._grids.get(own), self._grids.get(again)):
+            return True
+        repeated = again not in self._grids and any(
+            known == asked and names[0] == kind and among < set(names[1:])
+            for names, known in ((json.loads(key), known) for key, known in self._grids.items())
+        )
+        if own in self._grids and not repeated:
+            return False
         # Cells to find the end of follow-up are public; a second choice would narrow it down.
         public = kind == LastInterval.__name__ and not self._grouped
         if not public and not self._keeps_grid(grid, counted=kind != _MODEL):
             return False
-        self._grids[names] = asked
+        self._grids[again if repeated else own] = asked
         if self._memory is not None:
             self._memory.keep(grids=dict(self._grids))
         return True
