@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from fedcox.deployment import processes
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the drills; the exit status says whether all held."""
+    # A shell in the background lets its children ignore Ctrl-C, which drills send.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     known = {drill.__name__: drill for drill in DRILLS}
     parser = argparse.ArgumentParser(prog="python -m drills.run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
