@@ -1,8 +1,9 @@
 """How much privacy do noised sums spend? Epsilon for their noise, and noise for an epsilon.
 
-The claim is about one patient more or less. The sums are accounted for by their privacy loss
-distribution, computed by `dp-accounting`, so that others can check it; sums over everybody with
-little noise by the formula for one Gaussian, which has the same ten digits and takes no time.
+The claim is about one patient more or less. Sums over samples are accounted for by their
+privacy loss distribution, computed by `dp-accounting`, so that others can check it; sums over
+everybody by the formula for one Gaussian, which has the same digits (the tests compare them),
+and for which no center waits in mid-study.
 The noise there is the continuous Gaussian; the discrete one on so fine a grid is no different
 in any digit (`noise.py`).
 """
@@ -26,10 +27,11 @@ _PRECISION = 1e-4
 _STRIDE, _MOST = math.log(2.0), math.log(1e7)
 #: Epsilons below and above any that is asked for.
 _NOTHING, _EVERYTHING = 1e-12, 1e12
-#: Noise below the first multiple gives epsilons beyond fifty, which promise little, and would
-#: take the accountant more memory the less there is. For sums over everybody, of which all
-#: together have noise below the second, there is a formula.
-_LEAST, _FORMULA = 0.15, 0.7
+#: Noise below this multiple gives epsilons beyond fifty, which promise little, and would take
+#: the accountant more memory the less there is.
+_LEAST = 0.15
+#: How near the epsilon of a Gaussian is found.
+_ROOT = 1e-11
 #: Differences that rounding takes for none count as this.
 _NOT_ZERO = 1e-300
 
@@ -70,9 +72,6 @@ def noise_multiplier_for(
 
     # Little noise takes the accountant long, so the search comes from the side of much.
     high = math.log(max(1.0, math.sqrt(releases) * sampling_rate))
-    whole = sampling_rate == 1.0 and 0 < delta < 1
-    if whole and gaussian_epsilon(_FORMULA, delta) < epsilon:
-        high = math.log(0.999 * _FORMULA * math.sqrt(releases))  # where the formula holds
     while too_much(high) > 0:
         high += _STRIDE
         if high > _MOST:
@@ -93,18 +92,13 @@ def noise_multiplier_for(
 def _epsilon(multiplier: float, sampling_rate: float, releases: int, delta: float) -> float:
     if not 0 < delta < 1:
         raise InputError(f"A delta of {delta:g} is no chance; it must be between 0 and 1.")
-    whole = sampling_rate == 1.0
-    together = multiplier / math.sqrt(releases)
-    if whole and together < _FORMULA:
-        return gaussian_epsilon(together, delta)
+    if sampling_rate == 1.0:  # noise of one release is that of all, by √releases smaller
+        return gaussian_epsilon(multiplier / math.sqrt(releases), delta)
     if multiplier < _LEAST:
         return math.inf
     events = _events()
-    if not whole:
-        one = events.PoissonSampledDpEvent(sampling_rate, events.GaussianDpEvent(multiplier))
-        event = events.SelfComposedDpEvent(one, releases)
-    else:  # sums over everybody: noise of one release is that of all, by √releases smaller
-        event = events.GaussianDpEvent(together)
+    one = events.PoissonSampledDpEvent(sampling_rate, events.GaussianDpEvent(multiplier))
+    event = events.SelfComposedDpEvent(one, releases)
     from dp_accounting.pld import PLDAccountant
 
     accountant = PLDAccountant(events.NeighboringRelation.ADD_OR_REMOVE_ONE)
@@ -122,7 +116,9 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
 
     if too_much(0.0) <= 0.0:
         return 0.0  # delta alone covers it
-    return float(brentq(too_much, 0.0, mu**2 / 2.0 + mu * math.sqrt(-2.0 * math.log(delta))))
+    most = mu**2 / 2.0 + mu * math.sqrt(-2.0 * math.log(delta))
+    # The root is found to this; a claim is never below the truth.
+    return float(brentq(too_much, 0.0, most, xtol=_ROOT)) * (1.0 + _ROOT) + _ROOT
 
 
 def _events() -> Any:
