@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _NOBODY: frozenset[str] = frozenset()
 #: The noise that a study asks for costs what it named, up to this part of it.
 _ROUNDING = 1e-9
+#: So many noised replies are remembered: no round asks for more.
+_OF_ONE_ROUND = 2
 
 
 class NoisedReplies:
@@ -83,9 +85,9 @@ class NoisedReplies:
         """
         asked, release = _asked(query, masked, among), query.release
         with self._lock:
-            last = self._noised.last
-            if last is not None and last.query == asked:
-                return last.reply
+            for last in self._noised.last:
+                if last.query == asked:
+                    return last.reply
             right = self._right(release)
             if right.used >= release.releases:
                 raise BudgetError(
@@ -104,13 +106,14 @@ class NoisedReplies:
             except Exception:
                 self._keep(Noised(counted, self._noised.last))
                 raise
-            self._keep(Noised(counted, LastReply(asked, reply)))
+            last_replies = (*self._noised.last, LastReply(asked, reply))[-_OF_ONE_ROUND:]
+            self._keep(Noised(counted, last_replies))
             return reply
 
     def repeats(self, query: AbstractQuery[Any], among: frozenset[str]) -> bool:
-        """Whether the reply under masks would be the last one again."""
-        last = self._noised.last
-        return last is not None and last.query == _asked(query, True, among)
+        """Whether the reply under masks would be one of the last again."""
+        asked = _asked(query, True, among)
+        return any(last.query == asked for last in self._noised.last)
 
     def epsilon(self, release: GaussianRelease) -> float:
         """What all replies of this kind cost together."""

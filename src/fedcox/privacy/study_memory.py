@@ -32,7 +32,7 @@ from fedcox.files.writing import open_folder, replace_file, sync_folder
 from fedcox.privacy.noise import GaussianRelease
 from fedcox.survival.cohort import Cohort, FloatArray
 
-_VERSION = 2
+_VERSION = 3
 _FILE = "study.json"
 #: A file of this program is far smaller; what is larger is not read.
 _LARGEST = 1 << 30
@@ -48,7 +48,7 @@ class Right:
 
 @dataclass(frozen=True, eq=False)
 class LastReply:
-    """The noised reply that left last, with the fingerprint of its query."""
+    """A noised reply that left, with the fingerprint of its query."""
 
     query: bytes
     reply: FloatArray
@@ -56,10 +56,10 @@ class LastReply:
 
 @dataclass(frozen=True, eq=False)
 class Noised:
-    """Rights by what they are for, and the last reply under them."""
+    """Rights by what they are for, and the last replies under them."""
 
     rights: Mapping[GaussianRelease, Right] = field(default_factory=dict)
-    last: LastReply | None = None
+    last: tuple[LastReply, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,6 @@ class Remembered:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it; arrays by their bytes, so that every number is kept as it is."""
-        last = self.noised.last
         return {
             "version": _VERSION,
             "cohort": self.cohort,
@@ -97,7 +96,7 @@ class Remembered:
                 {"release": asdict(release), **asdict(right)}
                 for release, right in self.noised.rights.items()
             ],
-            "last": None if last is None else [last.query.hex(), _text(last.reply)],
+            "last": [[each.query.hex(), _text(each.reply)] for each in self.noised.last],
             "centers": None if self.centers is None else sorted(self.centers),
             "grids": dict(self.grids),
         }
@@ -107,7 +106,7 @@ class Remembered:
         """What `to_json` gave; anything else is an error of Python's own."""
         if content["version"] != _VERSION:
             raise ValueError("This is the memory of another version.")
-        last, centers = content["last"], content["centers"]
+        centers = content["centers"]
         return cls(
             content["cohort"],
             int(content["answered"]),
@@ -116,7 +115,10 @@ class Remembered:
                     GaussianRelease(**row["release"]): Right(row["name"], row["used"])
                     for row in content["rights"]
                 },
-                None if last is None else LastReply(bytes.fromhex(last[0]), _vector(last[1])),
+                tuple(
+                    LastReply(bytes.fromhex(query), _vector(reply))
+                    for query, reply in content["last"]
+                ),
             ),
             None if centers is None else frozenset(centers),
             content["mark"],

@@ -156,17 +156,25 @@ class PrivateAscent:
         pieces = self._setting.intervals
         return self._here[:pieces].copy(), self._here[pieces:].copy()
 
-    def ask(self, federation: Federation, share: float, alike: int) -> None:
-        """One more score, of so many with this share; then step to where all of them point."""
+    def ask(
+        self, federation: Federation, share: float, alike: int, *, information: bool = False
+    ) -> None:
+        """One more score, of so many with this share; then step to where all of them point.
+
+        With the `information` here, by which these and the steps to come are taken.
+        """
         reach = self._reach
         release = self._solver.release(score_bound(reach), share, alike)
-        query = NoisedScoreAt(self._setting, *self._point, self._metric, reach, release)
-        sums, noise = self._solver.ask(federation, query)
+        score = NoisedScoreAt(self._setting, *self._point, self._metric, reach, release)
+        queries = [score, self._information_here] if information else [score]
+        (sums, noise), *others = self._solver.ask(federation, *queries)
         self._left_out.append(sums[-2:] / (LEFT_OUT * reach))
         self._points.append(self._here)
         self._scores.append(sums[:-2].copy())
         self._due = noise**2 + self._noise_here**2 + _RESIDUAL
         self._noises.append(noise)
+        for square in others:
+            self._inform(*square)
         self._move()
 
     def _move(self) -> None:
@@ -176,15 +184,21 @@ class PrivateAscent:
         self._here = self._here + step
         self._noise_here = float(np.linalg.norm(weights * self._noises))
 
-    def ask_information(self, federation: Federation) -> None:
-        """Here, for the steps to come; those so far are taken anew."""
-        columns, solver = self._setting.columns, self._solver
-        cap = information_cap(columns, self._events)
+    @property
+    def _information_here(self) -> NoisedInformationAt:
+        solver, cap = self._solver, self._cap
         release = solver.release(information_bound(cap), solver.information)
-        query = NoisedInformationAt(
+        return NoisedInformationAt(
             self._setting, *self._point, self._metric, self._reach, cap, release
         )
-        sums, noise = solver.ask(federation, query)
+
+    @property
+    def _cap(self) -> float:
+        return information_cap(self._setting.columns, self._events)
+
+    def _inform(self, sums: FloatArray, noise: float) -> None:
+        """By the information here, for the steps to come; those so far are taken anew."""
+        cap = self._cap
         across = sums[-self._metric.means.size :].reshape(self._metric.means.shape)
         across = self._moved(across / (ACROSS * cap), noise / (ACROSS * cap))
         square = square_of(sums[: -across.size]) - across.T @ across
@@ -192,10 +206,9 @@ class PrivateAscent:
         self._information_at = self._here[self._setting.intervals :]
         self._noise_there = self._noise_here
         values, self._directions = np.linalg.eigh(square)
-        unsure = spread_of(noise, columns)
+        unsure = spread_of(noise, self._setting.columns)
         self._clear = bool(values.min(initial=np.inf) > CLEAR * unsure)
         self._values = np.maximum(values, max(_LEAST, min(unsure, 0.3)))
-        self._move()
 
     def _moved(self, across: FloatArray, noise: float) -> FloatArray:
         """The means of the pieces are those of the model from here on: (pieces, columns).

@@ -3,13 +3,13 @@
 The noise is small beside the sampling error of the study, and what it adds is known. Every sum
 is asked for once:
 
-1. a life table on public cells, from which time is cut into pieces and the start is taken;
-2. means and spreads of the covariates, by which they are scaled;
-3. squares and products of the covariates, by which their correlation is taken away, and the
+1. a life table on public cells, from which time is cut into pieces and the start is taken; in
+   the same round means and spreads of the covariates, by which they are scaled;
+2. squares and products of the covariates, by which their correlation is taken away, and the
    covariates of those who have the event: a score is then about as sure in every direction;
-4. scores, each where the ones before point to. Each is a noisy Newton step to the optimum, and
+3. scores, each where the ones before point to. Each is a noisy Newton step to the optimum, and
    all of these steps together are the estimate;
-5. after some of the scores the information, for the other steps and for standard errors.
+4. with one of the scores the information, for the steps to come and for standard errors.
 
 The numbers in here were chosen on simulated patients; `python -m benchmarks.noise` judges them
 on others (docs/mathematics.md says why each sum is right on average).
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,7 +70,7 @@ _LEAST_INFORMATION, _MOST_INFORMATION, _UNSURE = 0.2, 0.5, 0.1
 _SCORES = np.array([0.05, 0.05, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.1, 0.11, 0.12, 0.12])
 #: The first scores are far from the optimum, and count for little in the end.
 _FAR = 3
-#: The information is asked for after so many.
+#: The information is asked for with the score that has so many before it.
 _BEFORE = 8
 #: The longest row that counts in full in squares and products, in units of the usual square.
 _CAP = 3.0
@@ -110,6 +111,13 @@ class PublicScale:
     @property
     def moment_bound(self) -> float:
         return moment_bound(int(np.count_nonzero(self.are_numbers)), len(self.levels))
+
+
+class NoisedSum(NamedTuple):
+    """The sum, and the standard deviation of the noise in each of its numbers."""
+
+    total: FloatArray
+    noise: float
 
 
 @dataclass(frozen=True)
@@ -203,20 +211,20 @@ class PrivateNewton:
         cut: bool = True,
         watch: Watcher = lambda step: None,
     ) -> PrivateSolution:
-        """Ask for every sum, one round each. Pieces are cut from the cells, or are they."""
+        """Ask for every sum, those that wait for no other in one round.
+
+        Pieces are cut from the cells, or are they.
+        """
         begun = federation.names
-        table = self._life_table(federation, cells, _alike(scale), cut=cut)
-        scaling = self._scaling(federation, scale, table.patients)
+        table, scaling = self._described(federation, cells, scale, cut=cut)
         active = np.ones(table.pieces.intervals, dtype=np.bool_)
         setting = Setting(table.pieces, active, "include", Log(), scaling)
-        whitening, apart = self._whitening(federation, scaling)
-        metric = self._metric(federation, setting, table, whitening)
+        metric, apart = self._metric(federation, setting, table)
         alpha = np.log(table.events / table.at_risk)
         ascent = PrivateAscent(setting, metric, alpha, scale, self)
         for number, share in enumerate(self.scores):
-            if number == _BEFORE:
-                ascent.ask_information(federation)
-            ascent.ask(federation, float(share), int(np.sum(share == self.scores)))
+            alike = int(np.sum(share == self.scores))
+            ascent.ask(federation, float(share), alike, information=number == _BEFORE)
             watch(Step(math.nan, None))
         reasons = {
             "a center was lost on the way, and sums are over other patients": (
@@ -230,15 +238,18 @@ class PrivateNewton:
         faults = [reason for reason, holds in reasons.items() if holds]
         return ascent.solution(table.patients, faults)
 
-    # One sum.
+    # One round.
 
-    def ask(
-        self, federation: Federation, query: AbstractBoundedSum
-    ) -> tuple[FloatArray, float]:
-        """The noised sum, and the standard deviation of its noise."""
-        release = query.release
-        noise = math.sqrt(self.added) * release.noise_multiplier * release.sensitivity
-        return federation.ask(query), noise
+    def ask(self, federation: Federation, *queries: AbstractBoundedSum) -> list[NoisedSum]:
+        """Noised sums, each with the standard deviation of its noise."""
+        sums = federation.ask_together(queries)
+        noise = [
+            query.release.noise_multiplier * query.release.sensitivity for query in queries
+        ]
+        return [
+            NoisedSum(total, math.sqrt(self.added) * own)
+            for total, own in zip(sums, noise, strict=True)
+        ]
 
     def release(self, sensitivity: float, share: float, releases: int = 1) -> GaussianRelease:
         """Of so many sums, each with this share of what the study spends."""
@@ -252,14 +263,22 @@ class PrivateNewton:
 
     # What comes before the scores.
 
-    def _life_table(
-        self, federation: Federation, cells: Pieces, alike: int, *, cut: bool
-    ) -> NoisedTable:
-        release = self.release(1.0, _TABLE, alike)
-        counts, noise = self.ask(federation, NoisedLifeTable(cells, release))
-        self._check_patients(float(counts.sum()), noise * math.sqrt(counts.size))
+    def _described(
+        self, federation: Federation, cells: Pieces, scale: PublicScale, *, cut: bool
+    ) -> tuple[NoisedTable, Scaling]:
+        alike = _alike(scale)
+        of_table = self.release(1.0, _TABLE, alike)
+        of_moments = self.release(scale.moment_bound, _MOMENTS, alike)
+        counts, moments = self.ask(
+            federation,
+            NoisedLifeTable(cells, of_table),
+            NoisedMoments(scale.scaling, scale.are_numbers, of_moments),
+        )
+        patients = float(counts.total.sum())
+        self._check_patients(patients, counts.noise * math.sqrt(counts.total.size))
         wanted = self.pieces_wanted if cut else None
-        return NoisedTable.of(counts, noise, cells, wanted, self.patients)
+        table = NoisedTable.of(*counts, cells, wanted, self.patients)
+        return table, self._scaling(scale, moments, table.patients)
 
     def _check_patients(self, counted: float, unsure: float) -> None:
         """End where the plan is far off, and noise alone does not explain it."""
@@ -267,10 +286,8 @@ class PrivateNewton:
             about = f"about {max(counted, 0.0):,.0f} (give or take {2.0 * unsure:,.0f})"
             raise wrong_number(self.patients, about, spent=True)
 
-    def _scaling(self, federation: Federation, scale: PublicScale, patients: float) -> Scaling:
-        numbers, public = scale.are_numbers, scale.scaling
-        release = self.release(scale.moment_bound, _MOMENTS, _alike(scale))
-        sums, noise = self.ask(federation, NoisedMoments(public, numbers, release))
+    def _scaling(self, scale: PublicScale, moments: NoisedSum, patients: float) -> Scaling:
+        numbers, public, (sums, noise) = scale.are_numbers, scale.scaling, moments
         columns = numbers.size
         mean, unsure = sums[:columns] / patients, 2.0 * noise / patients
         mean = np.where(numbers, np.clip(mean, -1.0, 1.0), np.clip(mean, 0.005, 0.995))
@@ -282,36 +299,38 @@ class PrivateNewton:
         return Scaling(public.keep, public.mean + mean * public.spread, public.spread * spread)
 
     def _metric(
-        self,
-        federation: Federation,
-        setting: Setting,
-        table: NoisedTable,
-        whitening: FloatArray,
-    ) -> ScoreMetric:
-        """About standard deviations of the score; the information tells how far off it is."""
-        cap = math.sqrt(_CAP * setting.columns)
-        release = self.release(cap, _MEANS)
-        sums, noise = self.ask(federation, NoisedEventMoments(setting, cap, release))
-        means = sums.reshape(table.events.size, setting.columns) / table.events[:, None]
+        self, federation: Federation, setting: Setting, table: NoisedTable
+    ) -> tuple[ScoreMetric, bool]:
+        """About standard deviations of the score, and whether no column is another.
+
+        The information tells how far off it is.
+        """
+        columns = setting.columns
+        cap, cap_of_events = _cap(columns), math.sqrt(_CAP * columns)
+        of_products = self.release(cap**2, _PRODUCTS)
+        of_events = self.release(cap_of_events, _MEANS)
+        products, (sums, noise) = self.ask(
+            federation,
+            NoisedProducts(setting.scaling, cap, of_products),
+            NoisedEventMoments(setting, cap_of_events, of_events),
+        )
+        whitening, apart = self._whitening(products, columns)
+        means = sums.reshape(table.events.size, columns) / table.events[:, None]
         means = smooth(means @ whitening.T, table.events, noise * whitening)
         means = np.asarray(np.linalg.solve(whitening, means.T).T, dtype=np.float64)
         total = float(table.events.sum())
-        return ScoreMetric(table.events, means, whitening / math.sqrt(total))
+        return ScoreMetric(table.events, means, whitening / math.sqrt(total)), apart
 
-    def _whitening(self, federation: Federation, scaling: Scaling) -> tuple[FloatArray, bool]:
+    def _whitening(self, products: NoisedSum, columns: int) -> tuple[FloatArray, bool]:
         """What takes most of the correlation of the columns away, and whether none is another.
 
         The information alone does not tell: the means it is about are off by noise.
         """
-        columns = int(scaling.keep.size)
-        cap = _cap(columns)
-        release = self.release(cap**2, _PRODUCTS)
-        vector, noise = self.ask(federation, NoisedProducts(scaling, cap, release))
-        square = square_of(vector)
+        square = square_of(products.total)
         counted = max(float(square[0, 0]), 0.2 * self.patients)
         mean = square[0, 1:] / counted
         values, directions = np.linalg.eigh(square[1:, 1:] / counted - np.outer(mean, mean))
-        unsure = spread_of(noise / counted, columns)
+        unsure = spread_of(products.noise / counted, columns)
         # Of few columns the noise of one eigenvalue is more than that of its neighbours.
         apart = bool(values.min(initial=np.inf) > (1.0 + 2.0 / columns) * unsure)
         values = np.maximum(values, 0.0) + max(_LEFT, min(unsure, _MOST_LEFT))
