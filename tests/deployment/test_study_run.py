@@ -684,7 +684,7 @@ def test_a_center_without_an_identity_is_lost_by_its_name(hospitals: Hospitals) 
 
 
 @pytest.mark.parametrize("needed", [3, 4])
-@pytest.mark.parametrize("step", ["keys", "shares", "delivery", "masked", "release"])
+@pytest.mark.parametrize("step", ["keys", "shares", "masked", "release"])
 def test_one_altered_byte_of_a_masked_message_costs_its_center_alone(
     tmp_path: Path, step: str, needed: int
 ) -> None:

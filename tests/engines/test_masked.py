@@ -75,11 +75,11 @@ class Failing(LocalMaskedCenters):
         return super().exchange(step, there)
 
     def ask(
-        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
+        self, shares: Mapping[str, bytes], queries: Sequence[AbstractQuery[Any]], number: int
     ) -> dict[str, MaskedReply]:
         self.asked += 1
         self.gone |= set(self.outages.get((self.asked, "ask"), ()))
-        replies = super().ask(names, queries, round_number)
+        replies = super().ask(shares, queries, number)
         return {name: reply for name, reply in replies.items() if name not in self.gone}
 
 

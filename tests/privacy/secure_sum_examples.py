@@ -74,8 +74,16 @@ class Hospitals:
         self.masked: dict[tuple[int, str], bytes] = {}  # by round
 
     def ready(self) -> Hospitals:
+        """After a set-up; every center has the shares of the others."""
         self.coordinator.set_up()
+        hand_out(self.coordinator, self.deliver)
         return self
+
+    def deliver(self, name: str, shares: bytes) -> None:
+        """What is altered on the way is."""
+        if shares:
+            alter = self.transport.altered_message.get(("vector", name), bytes)
+            self.parties[name].accept(alter(shares))
 
     def sum(
         self,
@@ -87,18 +95,26 @@ class Hospitals:
     ) -> SumResult:
         """One secure sum; `without` do not answer, `asked` puts other questions to some."""
 
-        def collect(round_number: int, centers: tuple[str, ...]) -> dict[str, bytes]:
+        def collect(round_number: int, shares: Mapping[str, bytes]) -> dict[str, bytes]:
             replies = {}
-            for name in centers:
+            for name, own in shares.items():
                 if name in without or name in self.transport.gone:
                     continue
+                self.deliver(name, own)
                 put = (asked or {}).get(name, question)
                 party = self.parties[name]
-                replies[name] = party.masked(round_number, put, vectors[name], centers)
+                replies[name] = party.masked(round_number, put, vectors[name], tuple(shares))
                 self.masked[round_number, name] = replies[name]
             return replies
 
         return self.coordinator.sum(question, collect)
+
+
+def hand_out(sums: SecureSum, deliver: Callable[[str, bytes], None]) -> None:
+    """Shares that else go with the first question."""
+    for name, shares in sums._shares.items():
+        deliver(name, shares)
+    sums._shares = {}
 
 
 def random_vectors(names: Collection[str], numbers: int, seed: int = 1) -> dict[str, UIntArray]:

@@ -25,7 +25,7 @@ from tests.privacy.secure_sum_examples import (
 )
 
 
-@pytest.mark.parametrize("step", ["keys", "shares", "delivery", "release", "recovery"])
+@pytest.mark.parametrize("step", ["keys", "shares", "release", "recovery"])
 @pytest.mark.parametrize("place", [0, 63, -1], ids=["signature", "signature's end", "content"])
 def test_an_altered_reply_is_noticed_and_its_center_named(step: str, place: int) -> None:
     hospitals = Hospitals(5)
@@ -57,18 +57,19 @@ class Sorting:
         return {name: reply for name, reply in replies.items() if name not in self.lost}
 
 
-@pytest.mark.parametrize("step", ["keys", "shares", "delivery", "vector", "release"])
+@pytest.mark.parametrize("step", ["keys", "shares", "vector", "release"])
 def test_a_transport_can_tell_the_center_of_an_altered_reply_from_the_others(step: str) -> None:
     hospitals = Hospitals(4)
     name = hospitals.names[1]
     hospitals.transport.altered_reply[step, name] = flipped
     sorting, vectors = Sorting(hospitals), random_vectors(hospitals.names, 3)
 
-    def collect(number: int, centers: tuple[str, ...]) -> dict[str, bytes]:
-        replies = {
-            each: hospitals.parties[each].masked(number, QUESTION, vectors[each], centers)
-            for each in centers
-        }
+    def collect(number: int, shares: Mapping[str, bytes]) -> dict[str, bytes]:
+        replies = {}
+        for each, own in shares.items():
+            party = hospitals.parties[each]
+            hospitals.deliver(each, own)
+            replies[each] = party.masked(number, QUESTION, vectors[each], tuple(shares))
         if step == "vector":
             replies[name] = flipped(replies[name])
         return sorting.usable(replies)
@@ -100,7 +101,7 @@ def test_a_message_that_was_cut_is_noticed(length: int) -> None:
             hospitals.ready().sum(random_vectors(hospitals.names, 3))
     hospitals = Hospitals(3).ready()
 
-    def collect(number: int, centers: tuple[str, ...]) -> dict[str, bytes]:
+    def collect(number: int, centers: Mapping[str, bytes]) -> dict[str, bytes]:
         all_masked(hospitals, random_vectors(hospitals.names, 3), number)
         return {each: hospitals.masked[number, each][:length] for each in centers}
 
@@ -113,10 +114,11 @@ def test_an_altered_vector_is_noticed(place: int) -> None:
     hospitals = Hospitals(3).ready()
     vectors = random_vectors(hospitals.names, 3)
 
-    def collect(number: int, centers: tuple[str, ...]) -> dict[str, bytes]:
+    def collect(number: int, centers: Mapping[str, bytes]) -> dict[str, bytes]:
         all_masked(hospitals, vectors, number)
         replies = {name: hospitals.masked[number, name] for name in centers}
-        return replies | {centers[1]: flipped(replies[centers[1]], place)}
+        altered = hospitals.names[1]
+        return replies | {altered: flipped(replies[altered], place)}
 
     with pytest.raises(SecureSumError, match=f"'{hospitals.names[1]}' is not validly signed"):
         hospitals.coordinator.sum(QUESTION, collect)
@@ -128,7 +130,7 @@ def test_the_vector_of_an_older_round_is_refused() -> None:
     hospitals.sum(vectors)
     name = hospitals.names[3]
 
-    def collect(number: int, centers: tuple[str, ...]) -> dict[str, bytes]:
+    def collect(number: int, centers: Mapping[str, bytes]) -> dict[str, bytes]:
         all_masked(hospitals, vectors, number)
         replies = {each: hospitals.masked[number, each] for each in centers}
         return replies | {name: hospitals.masked[1, name]}
@@ -141,9 +143,9 @@ def test_another_centers_vector_is_refused() -> None:
     hospitals = Hospitals(4).ready()
     vectors = random_vectors(hospitals.names, 3)
 
-    def collect(number: int, centers: tuple[str, ...]) -> dict[str, bytes]:
-        first = centers[0]
-        reply = hospitals.parties[first].masked(number, QUESTION, vectors[first], centers)
+    def collect(number: int, centers: Mapping[str, bytes]) -> dict[str, bytes]:
+        first, names = hospitals.names[0], tuple(centers)
+        reply = hospitals.parties[first].masked(number, QUESTION, vectors[first], names)
         return dict.fromkeys(centers, reply)
 
     with pytest.raises(SecureSumError, match=f"'{hospitals.names[1]}' is not validly signed"):
@@ -159,7 +161,7 @@ def test_an_altered_share_is_noticed_by_its_receiver() -> None:
         parts[sender] = flipped(parts[sender])
         return ByName(parts).to_bytes()
 
-    hospitals.transport.altered_message["delivery", receiver] = alter
+    hospitals.transport.altered_message["vector", receiver] = alter
     with pytest.raises(
         SecureSumError, match=f"'{receiver}' cannot use the share of center '{sender}'"
     ):
@@ -175,7 +177,7 @@ def test_the_share_of_another_center_is_noticed() -> None:
         parts[first], parts[second] = parts[second], parts[first]
         return ByName(parts).to_bytes()
 
-    hospitals.transport.altered_message["delivery", receiver] = swap
+    hospitals.transport.altered_message["vector", receiver] = swap
     with pytest.raises(SecureSumError, match=f"'{receiver}' cannot use the share of center"):
         hospitals.ready()
 
@@ -189,7 +191,7 @@ def test_a_share_meant_for_another_center_is_noticed() -> None:
         sealed = ByName.from_bytes(hospitals.transport.replies["shares", sender][SIGNATURE:])
         return ByName(parts | {sender: sealed.parts[meant]}).to_bytes()
 
-    hospitals.transport.altered_message["delivery", receiver] = redirect
+    hospitals.transport.altered_message["vector", receiver] = redirect
     with pytest.raises(SecureSumError, match=f"'{receiver}' cannot use the share of center"):
         hospitals.ready()
 
@@ -202,7 +204,7 @@ def test_a_missing_share_is_noticed() -> None:
         parts.popitem()
         return ByName(parts).to_bytes()
 
-    hospitals.transport.altered_message["delivery", hospitals.names[1]] = leave_out
+    hospitals.transport.altered_message["vector", hospitals.names[1]] = leave_out
     with pytest.raises(SecureSumError, match="one share from every other center"):
         hospitals.ready()
 
@@ -221,7 +223,7 @@ def test_keys_of_an_earlier_set_up_cannot_be_shown_again() -> None:
         boxes[name] = ByName.from_bytes(reply[SIGNATURE:]).parts
     delivered = {name: boxes[name][victim] for name in hospitals.names if name != victim}
     with pytest.raises(SecureSumError, match=f"'{victim}' cannot use the share of center"):
-        hospitals.parties[victim].handle("delivery", ByName(delivered).to_bytes())
+        hospitals.parties[victim].accept(ByName(delivered).to_bytes())
 
 
 def test_a_stranger_cannot_join() -> None:
@@ -248,7 +250,7 @@ def test_a_center_shares_its_secrets_once_and_only_under_its_own_keys() -> None:
     with pytest.raises(SecureSumError, match="not those it announced"):
         party.handle("shares", ByName(announced).to_bytes())
     with pytest.raises(SecureSumError, match="expects no shares"):
-        party.handle("delivery", b"")
+        party.accept(b"")
 
 
 def test_a_wrong_share_from_a_center_is_noticed() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedcox.errors import SecureSumError
 from tests.privacy.secure_sum_examples import Hospitals, plain_sum, random_vectors
 
-SET_UP = ("keys", "shares", "delivery")
+SET_UP = ("keys", "shares")
 
 
 def enough(number: int) -> int:

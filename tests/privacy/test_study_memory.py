@@ -64,7 +64,7 @@ memories = st.builds(
     st.builds(
         Noised,
         st.dictionaries(releases, st.builds(Right, st.text(max_size=5), st.integers(0, 99))),
-        st.none() | st.builds(LastReply, st.binary(max_size=32), vectors),
+        st.lists(st.builds(LastReply, st.binary(max_size=32), vectors), max_size=2).map(tuple),
     ),
     st.none() | names,
 )
@@ -77,6 +77,8 @@ def bits(value: object) -> object:
         return value.shape, value.tobytes()
     if isinstance(value, dict):
         return {bits(key): bits(entry) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return [bits(entry) for entry in value]
     if isinstance(value, GaussianRelease | Right) or not hasattr(value, "__dataclass_fields__"):
         return value
     return [bits(getattr(value, name)) for name in value.__dataclass_fields__]

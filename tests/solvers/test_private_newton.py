@@ -94,9 +94,9 @@ class _Recording:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._federation, name)
 
-    def ask(self, query: AbstractBoundedSum) -> Any:
-        self._kept.append(query)
-        return self._federation.ask(query)
+    def ask_together(self, queries: Sequence[AbstractBoundedSum]) -> Any:
+        self._kept.extend(queries)
+        return self._federation.ask_together(queries)
 
 
 def test_next_to_no_noise_gives_the_exact_coefficients_but_for_the_few_who_are_bound() -> None:
@@ -201,7 +201,7 @@ def test_a_center_pays_once_for_all_sums_and_gives_no_more(tmp_path: Path) -> No
     assert budget.spent.studies == 1
     assert budget.spent.epsilon == epsilon_of(asked[0].release, DELTA) <= 8.0
     assert budget.spent.delta == DELTA
-    for query in asked[:-1]:  # the last question again gets the last reply, for nothing
+    for query in asked[:-2]:  # the last ones again get the last replies, for nothing
         with pytest.raises(BudgetError, match=r"all the noised sums"):
             noise.vector(query, PLAIN, masked=False)
     one_more = replace(asked[1].release, sensitivity=3.0)
@@ -292,19 +292,19 @@ def test_pieces_without_events_make_no_standard_error_smaller() -> None:
 
 
 class Shrinking(InProcess):
-    """A federation that loses a center after so many questions."""
+    """A federation that loses a center after so many rounds."""
 
     def __init__(self, centers: Sequence[Center], after: int) -> None:
         super().__init__(centers)
         self._left = after
 
-    def ask(self, query: Any) -> Any:
+    def ask_together(self, queries: Sequence[Any], each: Sequence[Any] = ()) -> list[Any]:
         self._left -= 1
         if self._left == 0:
             kept = InProcess(list(self.centers)[1:])
             self.centers, self.names = kept.centers, kept.names
             self._groups = kept._groups
-        return super().ask(query)
+        return super().ask_together(queries, each)
 
 
 #: Studies that are hard under noise. Follow-up ends at 600 of 1,200 days.

@@ -306,6 +306,9 @@ def _component(name: str, path: str, **args: Any) -> dict[str, Any]:
 _ON_THIS_MACHINE = {
     "allow_adhoc_conns": False,
     "backbone_conn_gen": 2,
+    # A buffer of this size is made anew for every message, each way; the usual megabyte takes a
+    # tenth of an exchange of short ones.
+    "streaming_chunk_size": 2**18,
     "internal": {
         "scheme": "tcp",
         # Other users of this machine could speak to a port of clear text. At a hospital, whose

@@ -48,9 +48,12 @@ class MaskedCenters(Protocol):
         ...
 
     def ask(
-        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
+        self, shares: Mapping[str, bytes], queries: Sequence[AbstractQuery[Any]], number: int
     ) -> dict[str, MaskedReply]:
-        """The questions of one round to the named centers, masked against each other."""
+        """The questions of one round to the named centers, masked against each other.
+
+        Each with the `shares` for it, which are empty but in the first round.
+        """
         ...
 
 
@@ -70,9 +73,12 @@ class LocalMaskedCenters:
         }
 
     def ask(
-        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
+        self, shares: Mapping[str, bytes], queries: Sequence[AbstractQuery[Any]], number: int
     ) -> dict[str, MaskedReply]:
-        return {name: self.centers[name].reply(queries, round_number, names) for name in names}
+        return {
+            name: self.centers[name].reply(queries, number, tuple(shares), own)
+            for name, own in shares.items()
+        }
 
 
 class Masked(AbstractFederation):
@@ -143,9 +149,9 @@ class Masked(AbstractFederation):
             self._record_set_up()
         replies: dict[str, MaskedReply] = {}
 
-        def collect(round_number: int, names: tuple[str, ...]) -> Mapping[str, bytes]:
+        def collect(number: int, shares: Mapping[str, bytes]) -> Mapping[str, bytes]:
             replies.clear()  # of a round that could not be completed
-            replies.update(self._centers.ask(names, queries, round_number))
+            replies.update(self._centers.ask(shares, queries, number))
             return {name: reply.message for name, reply in replies.items()}
 
         asked = b"".join([query.digest for query in queries])

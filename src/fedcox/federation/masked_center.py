@@ -48,9 +48,18 @@ class MaskedCenter:
         return self.center.name
 
     def reply(
-        self, queries: Sequence[AbstractQuery[Any]], round_number: int, centers: Sequence[str]
+        self,
+        queries: Sequence[AbstractQuery[Any]],
+        round_number: int,
+        centers: Sequence[str],
+        shares: bytes,
     ) -> MaskedReply:
-        """Answer the questions of one round, masked against the other `centers` of it."""
+        """Answer the questions of one round, masked against the other `centers` of it.
+
+        `shares` are those of the other centers, in the first round after a set-up.
+        """
+        if shares:
+            self.sums.accept(shares)
         among, noise = frozenset(centers), self.center.noise
         repeated = noise is not None and any(noise.repeats(query, among) for query in queries)
         # All must be allowed before any is masked.

@@ -126,15 +126,17 @@ class NoisedReplies:
         by it whether it has paid, whenever that was.
         """
         rights, whole = self._noised.rights, self.epsilon(release)
-        if release not in rights:
+        right = rights.get(release)
+        if right is None:
             self._check_agreed(release)
-            names = {kind.account: right.name for kind, right in rights.items()}
-            if release.account not in names and self._budget is not None:
-                # Else every refused kind would leave a name behind.
-                self._budget.check(epsilon=whole, delta=self._delta)
-            right = Right(names.get(release.account) or secrets.token_hex(16))
-            self._keep(Noised({**rights, release: right}, self._noised.last))
-        right = self._noised.rights[release]
+            names = {kind.account: each.name for kind, each in rights.items()}
+            name = names.get(release.account)
+            right = Right(secrets.token_hex(16) if name is None else name)
+            if name is None:
+                if self._budget is not None:
+                    # Else every refused kind would leave a name behind.
+                    self._budget.check(epsilon=whole, delta=self._delta)
+                self._keep(Noised({**rights, release: right}, self._noised.last))
         alone = all(kind == release for kind in rights if kind.account == release.account)
         cost = epsilon_of(replace(release, whole=None), self._delta) if alone else whole
         if self._budget is not None and self._paid.get(right.name, 0.0) < cost:

@@ -1,8 +1,8 @@
 """The sum over centers, and nothing else, for a coordinator that routes their messages.
 
 After Bonawitz et al. (2017), "Practical secure aggregation for privacy-preserving machine
-learning", for few centers that stay for many rounds. A set-up once, then for each sum one
-vector and one short release from every center. Who may learn what:
+learning", for few centers that stay for many rounds. Keys and shares once, then for each sum
+one vector and one short release from every center. Who may learn what:
 
 - The coordinator sees the sum over the centers that answered, at least `smallest_sum` of them,
   even if it is helped by any number of centers below the threshold, as long as it follows the
@@ -58,7 +58,8 @@ from fedcox.privacy.session import (
 #: One step of the protocol: gives each center its message for `SecureSumCenter.handle`; the
 #: replies that came in time. A center that is missing has dropped, and a refusal is raised.
 Exchange = Callable[[str, Mapping[str, bytes]], Mapping[str, bytes]]
-Collect = Callable[[int, tuple[str, ...]], Mapping[str, bytes]]
+#: Puts the question to each center, as the round of this number, with the shares for it.
+Collect = Callable[[int, Mapping[str, bytes]], Mapping[str, bytes]]
 #: Raises a SecureSumError where what the named center sent cannot be used.
 Check = Callable[[str, bytes], object]
 
@@ -110,6 +111,7 @@ class SecureSum:
         #: How many bytes each center has sent; whoever reads it may set it back.
         self.sent: Counter[str] = Counter()
         self._rounds = 0
+        self._shares: dict[str, bytes] = {}  # by receiver, until it has them
         self._expected: Check = _nothing_expected
 
     def check(self, name: str, message: bytes) -> None:
@@ -122,7 +124,10 @@ class SecureSum:
         self._expected(name, message)
 
     def set_up(self) -> None:
-        """Exchange keys and shares; centers that do not answer are left out."""
+        """Exchange keys and make shares; centers that do not answer are left out.
+
+        The shares reach the other centers with the first question.
+        """
         self._session, self.centers = None, ()
         names = tuple(sorted(self._known))
         while True:
@@ -133,17 +138,22 @@ class SecureSum:
             if len(boxes) == len(session.members):
                 break
             names = tuple(boxes)  # without the shares of all of them no center goes on
-        centers = self._delivered(session, boxes)
-        self._check_number(session, centers)
-        self._session, self.centers = session, centers
+        self._session, self.centers = session, session.members
+        self._shares = {
+            name: ByName(
+                {sender: box[name] for sender, box in boxes.items() if sender != name}
+            ).to_bytes()
+            for name in session.members
+        }
 
     def sum(self, query: bytes, collect: Collect) -> SumResult:
         """The sum of the centers' vectors.
 
         `query` is a fingerprint of what is asked. `collect` puts the query to the named
-        centers as the round of the given number and returns what `SecureSumCenter.masked`
-        replied, of those that answered in time. It is called again, under a new number, where
-        centers dropped both before and after they sent: such a round cannot be completed.
+        centers as the round of the given number, after what `SecureSumCenter.accept` is given,
+        and returns what `SecureSumCenter.masked` replied, of those that answered in time. It is
+        called again, under a new number, where centers dropped both before and after they sent:
+        such a round cannot be completed.
         """
         before = self.centers
         while True:
@@ -176,17 +186,6 @@ class SecureSum:
         messages = dict.fromkeys(session.members, ByName(announced).to_bytes())
         return self._step("shares", messages, partial(_read_boxes, session))
 
-    def _delivered(
-        self, session: Session, boxes: Mapping[str, Mapping[str, bytes]]
-    ) -> tuple[str, ...]:
-        delivered = {
-            name: ByName({sender: box[name] for sender, box in boxes.items() if sender != name})
-            for name in session.members
-        }
-        messages = {name: parts.to_bytes() for name, parts in delivered.items()}
-        read_one = partial(signed, session.identities, "delivery", session.digest, bytes)
-        return tuple(sorted(self._step("delivery", messages, read_one)))
-
     def _collected(self, query: bytes, collect: Collect) -> _Round:
         """Ask for the vectors of a round, and verify those that come."""
         session, centers = self._ready(), self.centers
@@ -194,7 +193,9 @@ class SecureSum:
         self._rounds += 1
         context = round_context(session.study, session.digest, self._rounds, query, centers)
         read_one = partial(signed, session.identities, "vector", context, vector_in)
-        vectors = self._heard(centers, partial(collect, self._rounds, centers), read_one)
+        asked = {name: self._shares.get(name, b"") for name in centers}
+        vectors = self._heard(centers, partial(collect, self._rounds, asked), read_one)
+        self._shares = {name: each for name, each in asked.items() if name not in vectors}
         if len({vector.size for vector in vectors.values()}) > 1:
             raise SecureSumError(
                 "The centers sent vectors of different lengths: "

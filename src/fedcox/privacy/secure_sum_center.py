@@ -117,13 +117,27 @@ class SecureSumCenter:
         steps: dict[str, Callable[[bytes], bytes]] = {
             "keys": self._announce,
             "shares": self._share,
-            "delivery": self._accept,
             "release": self._release,
             "recovery": self._recover,
         }
         if step not in steps:
             raise self._refusal(f"there is no step '{step}'")
         return steps[step](message)
+
+    def accept(self, shares: bytes) -> None:
+        """Take the others' shares, without which nothing is masked; more are not looked at."""
+        ring = self._ring
+        if ring is None:
+            raise self._refusal("it expects no shares now")
+        if self._shares:  # the first question may come twice
+            return
+        boxes = read(ByName.from_bytes, shares, self._what).parts
+        # A share that can be read shows that its sender saw the same keys of all centers, now:
+        # so nobody's old keys, which may have become known, can have been shown to this one.
+        if {*boxes, self.name} != set(ring.session.members) or self.name in boxes:
+            raise self._refusal("it needs one share from every other center of the session")
+        self._shares = {name: ring.opened(name, box) for name, box in boxes.items()}
+        self._active = frozenset(ring.session.members)
 
     def masked(
         self,
@@ -192,19 +206,6 @@ class SecureSumCenter:
         self._keep(frozenset(session.members))
         boxes = ByName(self._ring.boxes()).to_bytes()
         return sign(self._identity, "shares", session.digest, self.name, boxes)
-
-    def _accept(self, message: bytes) -> bytes:
-        ring = self._ring
-        if ring is None or self._shares:
-            raise self._refusal("it expects no shares now")
-        boxes = read(ByName.from_bytes, message, self._what).parts
-        # A share that can be read shows that its sender saw the same keys of all centers, now:
-        # so nobody's old keys, which may have become known, can have been shown to this one.
-        if {*boxes, self.name} != set(ring.session.members) or self.name in boxes:
-            raise self._refusal("it needs one share from every other center of the session")
-        self._shares = {name: ring.opened(name, box) for name, box in boxes.items()}
-        self._active = frozenset(ring.session.members)
-        return sign(self._identity, "delivery", ring.session.digest, self.name, b"")
 
     def _release(self, message: bytes) -> bytes:
         ring, current, survivors = self._asked(message)

@@ -54,12 +54,15 @@ def on_grid(rows: FloatArray, resolution: float) -> FloatArray:
 def turn(columns: FloatArray, matrix: FloatArray) -> FloatArray:
     """The matrix times every patient's columns.
 
-    No matrix product, in which a row might depend on the others to the last bit.
+    No matrix product of BLAS, in which a row might depend on the others to the last bit: one
+    column after the other is added to all patients. A patient alone would be summed over in
+    another order, so there are two at least.
     """
-    turned = np.zeros((len(columns), len(matrix)))
-    for column, factors in enumerate(matrix.T):
-        turned += columns[:, column, None] * factors
-    return turned
+    patients, number = columns.shape
+    by_column = np.zeros((number, max(patients, 2)))
+    by_column[:, :patients] = columns.T
+    turned = np.einsum("cp,rc->rp", by_column, matrix, optimize=False)
+    return np.ascontiguousarray(turned[:, :patients].T)
 
 
 def moment_rows(covariates: FloatArray, numbers: BoolArray) -> FloatArray:

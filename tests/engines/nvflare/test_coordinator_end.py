@@ -284,7 +284,7 @@ def test_an_answer_of_another_run_is_refused() -> None:
         estimate(plan(Newton()), remote_federation(parts(), needed=5, tamper=replay))
 
 
-STEPS = ("keys", "shares", "delivery", "masked", "release", "recovery")
+STEPS = ("keys", "shares", "masked", "release", "recovery")
 STUDY = "study"
 FAULTY, SILENT = "c02", "c04"
 

@@ -248,13 +248,15 @@ class CenterEnd:
         return self._numbered[1]
 
     def _masked(self, study: OpenStudy, masked: MaskedCenter, body: Tree) -> Tree:
-        fields = table(body, "questions", "round", "centers")
+        fields = table(body, "questions", "round", "centers", "shares")
         centers = names(fields["centers"])
         queries = self._questions(study, fields["questions"], centers)
-        number = fields["round"]
+        number, shares = fields["round"], fields["shares"]
         if type(number) is not int:
             raise MessageError("The number of a round cannot be read.")
-        reply = masked.reply(queries, number, centers)
+        if not isinstance(shares, bytes):
+            raise MessageError("Shares come as bytes.")
+        reply = masked.reply(queries, number, centers, shares)
         rows = zip(queries, reply.lengths, reply.epsilons, strict=True)
         self.admission.leaving(
             [

@@ -319,16 +319,16 @@ class RemoteMaskedCenters:
         return self._end.ask(cast(Step, step), bodies, self._checked)
 
     def ask(
-        self, names: Sequence[str], queries: Sequence[AbstractQuery[Any]], round_number: int
+        self, shares: Mapping[str, bytes], queries: Sequence[AbstractQuery[Any]], number: int
     ) -> dict[str, MaskedReply]:
         body: dict[str, Tree] = {
             "questions": self._sent.encoded(queries),
-            "round": round_number,
-            "centers": list(names),
+            "round": number,
+            "centers": list(shares),
         }
         replies = self._end.ask(
             "masked",
-            self._reachable(dict.fromkeys(names, body)),
+            self._reachable({name: {**body, "shares": own} for name, own in shares.items()}),
             lambda name, answer: self._masked(name, answer, len(queries)),
             tuple(query.name for query in queries),
         )

@@ -17,7 +17,7 @@ from fedcox.errors import MessageError
 from fedcox.federation.query import AbstractQuery
 
 #: Changes whenever a center of one version could misread a coordinator of another.
-PROTOCOL = 2
+PROTOCOL = 3
 
 Step = Literal[
     "ping",
@@ -27,7 +27,6 @@ Step = Literal[
     "masked",
     "keys",
     "shares",
-    "delivery",
     "release",
     "recovery",
 ]
