@@ -78,7 +78,7 @@ _CAP = 3.0
 #: weigh too much to be counted in full.
 _RAREST = 0.35
 #: What noise costs more where covariates are correlated, as they usually are.
-_CORRELATED = 1.1
+_CORRELATED = 1.19
 #: By so large a part the number of patients may be off, beside what noise explains.
 OFF_BY = 0.5
 
