@@ -59,16 +59,14 @@ class MaskedCenters:
     def sum(self, dropping: int) -> FloatArray:
         """The sum over all centers but the first `dropping`, from numbers to numbers."""
 
-        def collect(round_number: int, centers: tuple[str, ...]) -> dict[str, bytes]:
-            replies = {
-                name: self.parties[name].masked(
-                    round_number,
-                    _QUESTION,
-                    fixed_point.encode(self.vectors[name], DEFAULT_BITS, len(self.vectors)),
-                    centers,
-                )
-                for name in centers[dropping:]
-            }
+        def collect(round_number: int, shares: Mapping[str, bytes]) -> dict[str, bytes]:
+            centers, replies = tuple(shares), {}
+            for name in centers[dropping:]:
+                party, values = self.parties[name], self.vectors[name]
+                if shares[name]:
+                    party.accept(shares[name])
+                vector = fixed_point.encode(values, DEFAULT_BITS, len(self.vectors))
+                replies[name] = party.masked(round_number, _QUESTION, vector, centers)
             self.transport.bytes_up += sum(map(len, replies.values()))
             return replies
 

@@ -61,7 +61,7 @@ def test_a_round_under_masks_noise_and_policies_passes_few_functions() -> None:
     plain, passed = masked.ask_together, list[set[tuple[str, str]]]()
 
     def traced(queries: Any, each: Any = ()) -> list[Any]:
-        if not isinstance(queries[0], NoisedScoreAt):
+        if not (len(queries) == 1 and isinstance(queries[0], NoisedScoreAt)):
             return plain(queries, each)
         seen: set[tuple[str, str]] = set()
 
@@ -83,7 +83,7 @@ def test_a_round_under_masks_noise_and_policies_passes_few_functions() -> None:
     masked.ask_together = traced  # type: ignore[method-assign]
     fit_noised(study, masked)
     _, *rounds = passed  # the first places every patient on the pieces, once
-    assert len(rounds) == 11
+    assert len(rounds) == 10  # one of twelve scores comes with the information
     counts = [len(seen) for seen in rounds]
     assert max(counts) < LIMIT, counts
     names = {name for _, name in rounds[-1]}

@@ -77,8 +77,9 @@ _CAP = 3.0
 #: A level of a category counts as no rarer than one of this spread: else its few patients would
 #: weigh too much to be counted in full.
 _RAREST = 0.35
-#: What noise costs more where covariates are correlated, as they usually are.
-_CORRELATED = 1.19
+#: What noise costs more where covariates are correlated, as they usually are, and its square by
+#: this many over the number of events, where steps are made from few.
+_CORRELATED, _FEW = 1.1, 20.0
 #: By so large a part the number of patients may be off, beside what noise explains.
 OFF_BY = 0.5
 
@@ -175,8 +176,10 @@ class PrivateNewton:
         reach = reach_of(self.pieces_wanted, self.columns, self.events)
         bound = score_bound(reach)
         used = float(self.scores[_FAR:].sum())
-        left = math.sqrt(1.0 + self._correlation_left)
-        return _CORRELATED * left * bound * self.multiplier * math.sqrt(self._most_added / used)
+        more = _CORRELATED * math.sqrt(
+            (1.0 + self._correlation_left) * (1.0 + _FEW / self.events)
+        )
+        return more * bound * self.multiplier * math.sqrt(self._most_added / used)
 
     @property
     def _correlation_left(self) -> float:

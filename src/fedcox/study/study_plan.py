@@ -136,7 +136,7 @@ def plan(
     ... )
     >>> planned = fedcox.plan(study, patients=2000, events=900, shares=[0.2])
     >>> round(planned.own.epsilon, 1), round(planned.own.price, 2)
-    (6.2, 1.05)
+    (6.3, 1.05)
     >>> for effect, ratio in zip(planned.effects, planned.own.smallest):
     ...     print(f"{effect.label}: a hazard ratio of {ratio:.2f}, or more")
     20 % level: a hazard ratio of 1.28, or more
