@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from fedcox.data.cohort_file import read_cohort
 from fedcox.data.synthetic import simulate_hospitals
@@ -316,8 +317,14 @@ def _numbers(found: FittedStudy) -> tuple[Any, ...]:
 
 def job_left(center: Path) -> bool:
     """Whether a process that answers a study runs at a center."""
-    found = processes.belonging(center / "flare")
-    return any("fedcox.deployment.guarded_job" in each.cmdline() for each in found)
+    return any(map(_answers_a_study, processes.belonging(center / "flare")))
+
+
+def _answers_a_study(process: psutil.Process) -> bool:
+    try:
+        return "fedcox.deployment.guarded_job" in process.cmdline()
+    except psutil.Error:  # it ended just now
+        return False
 
 
 def until(true: Callable[[], bool], pause: float = 0.3) -> None:

@@ -29,8 +29,8 @@ STORED = [
 REAL = [
     Real(**row) for row in json.loads((RESULTS / "noise_real.json").read_text(encoding="utf-8"))
 ]
-#: What is not held, as decision 0034 says: rhc and support2 never arrive. Of colon nearly no draw
-#: does; a few of a hundred do by chance, so that no quantile of theirs means anything.
+#: What is not held, as decision 0034 says: rhc and support2 never arrive. Of colon nearly no
+#: draw does; a few of a hundred do by chance, so that no quantile of theirs means anything.
 SHORT = {
     "rhc": ["no intervals"],
     "support2": ["no intervals"],

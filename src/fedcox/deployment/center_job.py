@@ -18,8 +18,9 @@ from fedcox.engines.nvflare.center_end import CenterEnd
 from fedcox.engines.nvflare.messages import Refusal, refusal
 from fedcox.engines.nvflare.transport import make_ready
 
-with suppress(ImportError):  # an extra, for studies under noise: now, too
-    import_module("dp_accounting")
+for extra in ("fedcox.privacy.secure_sum_center", "dp_accounting"):  # now, too
+    with suppress(ImportError):
+        import_module(extra)
 
 
 class CenterJob:

@@ -14,6 +14,8 @@ import heapq
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from threading import TIMEOUT_MAX, Condition, Thread
@@ -29,6 +31,9 @@ from fedcox.deployment.extras import flare_module
 from fedcox.deployment.runs import RunFolder
 from fedcox.deployment.study_run import run_study
 from fedcox.engines.nvflare.transport import CollabTransport, make_ready
+
+with suppress(ImportError):  # an extra; now, and not in the first round
+    import_module("fedcox.privacy.secure_sum")
 
 #: What a center publishes, and by what one that has started is known.
 PUBLISHED = "handle"
