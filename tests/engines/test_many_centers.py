@@ -65,7 +65,7 @@ def test_a_large_center_among_many_counts_a_question_once(
 ) -> None:
     monkeypatch.setattr(in_process, "_FULL", 100)  # so that one center fills a group alone
     counted: list[str] = []
-    monkeypatch.setattr(Gate, "admit", lambda self, asked, *, noised: counted.append(asked))
+    monkeypatch.setattr(Gate, "admit", lambda self, asked, **about: counted.append(asked))
     names = [f"c{number:03d}" for number in range(70)]
     parts = [slice(0, 200), *(slice(200 + 10 * n, 210 + 10 * n) for n in range(69))]
     federation = InProcess(

@@ -209,6 +209,15 @@ def test_exact_sums_leave_only_where_the_hospital_says_so() -> None:
     assert not Policy().faults(questions=["noised score"], noised=True)
 
 
+@pytest.mark.parametrize("epsilon", [1001.0, 1e9, float("inf")])
+def test_noise_that_stands_for_nothing_is_none(epsilon: float) -> None:
+    (fault,) = Policy().faults(questions=["noised score"], noised=True, epsilon=epsilon)
+    assert fault.startswith("exact_sums: ")
+    assert "next to none" in fault
+    assert not Policy(exact_sums=True).faults(noised=True, epsilon=epsilon)
+    assert not Policy().faults(questions=["noised score"], noised=True, epsilon=1000.0)
+
+
 def rules(gate: Gate, question: str = "noised score", *, noised: bool = True) -> list[str]:
     """What the gate refuses a question by; nothing where it lets it through."""
     try:

@@ -9,9 +9,10 @@ import statsmodels.api as sm
 
 from fedcox.engines.in_process import InProcess
 from fedcox.engines.masked import Masked
-from fedcox.errors import InputError
+from fedcox.errors import InputError, RefusedError
 from fedcox.federation.batch import HeldOut
 from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.federation.policy import Gate, Policy
 from fedcox.federation.queries.baseline_slopes import BaselineSlopesAt
 from fedcox.federation.queries.derivatives import DerivativesAt
 from fedcox.federation.queries.network_loss import NetworkLossAt
@@ -294,6 +295,16 @@ def test_the_noise_of_all_steps_spends_the_epsilon_that_is_named() -> None:
 class _NextToNoNoise(PrivateNetwork):
     def release(self, fewest_centers: int | None = None) -> GaussianRelease:
         return GaussianRelease(1e-9, self.clip, 1.0, self.steps, fewest_centers)
+
+
+def test_hospitals_refuse_noise_that_stands_for_nothing() -> None:
+    """Whatever the analyst sets in Python: by name it would be private."""
+    gated = [
+        replace(center, noise=NoisedReplies("study", 1e-4), gate=Gate(Policy()))
+        for center in federation().centers
+    ]
+    with pytest.raises(RefusedError, match=r"exact_sums: noise .* next to none"):
+        _NextToNoNoise(PATIENTS, 1.0, 1e-4, steps=6).train(InProcess(gated), problem("both"))
 
 
 @pytest.mark.parametrize("link", ["log", "cloglog"])

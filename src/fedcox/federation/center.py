@@ -83,7 +83,7 @@ class Center:
             )
         if self.gate is not None:
             try:
-                self.gate.admit(query.name, noised=noised)
+                self.gate.admit(query.name, noised=noised, epsilon=self.epsilon(query) or 0.0)
             except RefusedError as error:
                 raise self.refusal(query, *error.faults) from None
 

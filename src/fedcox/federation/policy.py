@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from fedcox.errors import PolicyError, RefusedError
 from fedcox.federation.queries import answered_by_default, answered_if_named
 from fedcox.files.reading import parse_toml, read_toml
+from fedcox.survival.bounds import MOST_EPSILON
 
 if TYPE_CHECKING:
     from fedcox.privacy.budget import Budget
@@ -42,6 +43,10 @@ _TABLES = {
 _EXACT = (
     "exact_sums: sums would leave without noise, and patients may be computed from them. Give "
     "the study a [privacy.noise], or the hospital's policy exact_sums = true."
+)
+_NEARLY_EXACT = (
+    f"exact_sums: noise of an epsilon beyond {MOST_EPSILON:g} is next to none. Give the study "
+    "a smaller epsilon, or the hospital's policy exact_sums = true."
 )
 _WIDTH = 96
 _LONGEST_SHOWN = 60
@@ -189,6 +194,8 @@ class Policy(BaseModel):
                 faults.append(f"{key}: {', '.join(refused)} may not {verb}.")
         if not (noised or self.exact_sums):
             faults.append(_EXACT)
+        elif epsilon > MOST_EPSILON and not self.exact_sums:
+            faults.append(_NEARLY_EXACT)
         if centers is not None and centers < self.centers:
             faults.append(
                 f"centers: found {centers} in a secure sum; at least {self.centers} are needed."
@@ -280,11 +287,14 @@ class Gate:
         self._answered = 0 if memory is None else memory.now.answered
         self._lock = RLock()  # two questions at once must not both be the last one
 
-    def admit(self, query: str, *, noised: bool) -> None:
-        """Count the question as answered, or raise every rule that it breaks."""
+    def admit(self, query: str, *, noised: bool, epsilon: float = 0.0) -> None:
+        """Count the question as answered, or raise every rule that it breaks.
+
+        `epsilon` is what all replies of its kind spend.
+        """
         with self._lock:
             faults = self.policy.faults(
-                questions=[query], noised=noised, rounds=self._answered + 1
+                questions=[query], noised=noised, rounds=self._answered + 1, epsilon=epsilon
             )
             if faults:
                 raise RefusedError(

@@ -40,7 +40,7 @@ from fedcox.reports.plot import (
 from fedcox.study.fit_rows import versions
 from fedcox.study.power import NoiseChoice
 from fedcox.study.study_plan import StudyPlan
-from fedcox.study.study_tables import MOST_EPSILON
+from fedcox.survival.bounds import MOST_EPSILON
 
 #: Ratios and epsilons beyond these are of no use, and would flatten the curves.
 _MOST_RATIO, _LEAST_EPSILON, _MOST_EPSILON = 5.0, 0.1, 100.0

@@ -39,7 +39,8 @@ from fedcox.study.inference import estimated
 from fedcox.study.noised_notices import noise_notices
 from fedcox.study.notices import large_delta, lost_centers
 from fedcox.study.study import Study
-from fedcox.study.study_tables import MOST_EPSILON, Noise
+from fedcox.study.study_tables import Noise
+from fedcox.survival.bounds import MOST_EPSILON
 from fedcox.survival.cohort import FloatArray
 from fedcox.survival.noised_table import table_cells, usual_pieces
 from fedcox.survival.scaling import Scaling

@@ -24,7 +24,8 @@ from fedcox.study.power import (
 )
 from fedcox.study.study import Study
 from fedcox.study.study_rules import masked_faults
-from fedcox.study.study_tables import MOST_EPSILON, Noise
+from fedcox.study.study_tables import Noise
+from fedcox.survival.bounds import MOST_EPSILON
 
 #: A price that is less than this part of the one that was asked for is another one.
 _LESS = 0.8

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from fedcox.data.schema import CategoryColumn, MissingRule, NumberColumn, ZeroTimeRule
 from fedcox.federation.compression import CompressionName
+from fedcox.survival.bounds import MOST_EPSILON
 from fedcox.survival.link import LinkName
 
 ColumnName = Annotated[str, Field(min_length=1)]
@@ -216,8 +217,6 @@ def _with_names(covariates: object) -> object:
 Covariates = Annotated[tuple[Covariate, ...], Field(min_length=1), BeforeValidator(_with_names)]
 
 
-#: Beyond this epsilon noise stands for nothing: sums would be exact but for their name.
-MOST_EPSILON = 1000.0
 #: Of noise, where a study says neither this nor an epsilon.
 USUAL_PRICE = 0.05
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 MOST_PATIENTS = 10**10
 MOST_ROUNDS = 10**9
+#: Beyond this epsilon noise stands for nothing: sums would be exact but for their name.
+MOST_EPSILON = 1000.0
 #: Patients or cells that one step draws, and steps that are taken at once.
 MOST_DRAWN = 10_000_000
 MOST_STEPS = 1_000_000
