@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from benchmarks.noise import (
     Case,
     Real,
     cases_table,
+    real_table,
     studies_of,
     summarised,
     without_tail,
@@ -64,6 +66,15 @@ def test_on_real_data_noise_moves_no_more_than_its_price_or_there_are_no_interva
 def test_the_stored_run_covers_and_its_errors_are_as_promised(case: Case) -> None:
     assert 0.93 <= case.coverage <= 0.97
     assert not case.short
+
+
+def test_the_decision_has_the_tables_of_the_stored_runs() -> None:
+    page = (
+        Path(__file__).parents[2] / "docs/decisions/0034-noise-with-intervals.md"
+    ).read_text(encoding="utf-8")
+    for table in (cases_table(STORED), real_table(REAL)):
+        rows = [line for line in table.markdown().splitlines() if line.startswith("|")]
+        assert "\n".join(rows) in page
 
 
 def test_a_larger_epsilon_costs_less() -> None:

@@ -169,9 +169,9 @@ def test_a_center_may_come_back_where_all_are_needed(tmp_path: Path) -> None:
     """It is killed when the others have answered; nothing is opened; the job is sent again."""
     hospitals = Hospitals(tmp_path, cohorts(4, 90))
     expected = estimate(NEWTON, Hospitals(tmp_path / "whole", hospitals.parts).job()[0])
-    # Three messages of the set-up, two rounds of two, masked replies, and no release.
+    # Two messages of the set-up, two rounds of two, masked replies, and no release.
     with pytest.raises(Stopped):
-        estimate(NEWTON, hospitals.job(at=9)[0])
+        estimate(NEWTON, hospitals.job(at=8)[0])
     found = estimate(NEWTON, hospitals.job()[0])
     np.testing.assert_array_equal(found.inference.coefficients, expected.inference.coefficients)
 
@@ -217,6 +217,31 @@ def test_the_same_noise_is_in_no_sum_over_fewer_centers(tmp_path: Path) -> None:
     centers.lost = ("c03",)
     with pytest.raises(SecureSumError, match=r"repeats noise"):
         masked.ask(MOMENTS)
+
+
+ANOTHER = replace(MOMENTS, scaling=Scaling(np.arange(4), np.full(4, 1.0), np.ones(4)))
+
+
+def test_both_noised_sums_of_a_round_are_the_same_in_the_next_job(tmp_path: Path) -> None:
+    hospitals = noisy(tmp_path)
+    first = hospitals.job()[0].ask_together([MOMENTS, ANOTHER])
+    again = hospitals.job()[0].ask_together([MOMENTS, ANOTHER])
+    np.testing.assert_array_equal(first, again)
+    rights = hospitals.memories["c00"].now.noised.rights
+    assert [right.used for right in rights.values()] == [2]
+
+
+@pytest.mark.parametrize("first", [[MOMENTS], [ANOTHER], [MOMENTS, ANOTHER]])
+@pytest.mark.parametrize("then", [[MOMENTS, ANOTHER], [ANOTHER, MOMENTS]])
+def test_no_part_of_a_round_is_the_same_noise_over_fewer_centers(
+    tmp_path: Path, first: Sequence[NoisedMoments], then: Sequence[NoisedMoments]
+) -> None:
+    hospitals = noisy(tmp_path)
+    hospitals.job()[0].ask_together(first)
+    masked, centers = hospitals.job()
+    centers.lost = ("c03",)
+    with pytest.raises(SecureSumError, match=r"repeats noise"):
+        masked.ask_together(then)
 
 
 def test_a_noised_sum_over_others_is_another_and_counts(tmp_path: Path) -> None:

@@ -67,6 +67,17 @@ def test_too_many_drops_give_no_sum(data: Any, number: int) -> None:
     np.testing.assert_array_equal(again.total, plain_sum(vectors, hospitals.names))
 
 
+def test_shares_come_with_the_first_question_that_enough_answer() -> None:
+    hospitals = Hospitals(5)
+    hospitals.coordinator.set_up()
+    vectors = random_vectors(hospitals.names, 5)
+    with pytest.raises(SecureSumError, match="Too few centers"):
+        hospitals.sum(vectors, without=hospitals.names[:3])
+    again = hospitals.sum(vectors)
+    np.testing.assert_array_equal(again.total, plain_sum(vectors, hospitals.names))
+    assert not hospitals.coordinator._shares
+
+
 @pytest.mark.parametrize("number", [3, 4, 5, 8])
 @pytest.mark.parametrize("step", SET_UP)
 def test_a_center_that_drops_during_the_set_up_is_left_out(number: int, step: str) -> None:

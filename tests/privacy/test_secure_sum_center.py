@@ -311,6 +311,19 @@ def test_a_small_session_does_not_make_small_sums() -> None:
         hospitals.parties[few[0]].masked(1, QUESTION, vector, few)
 
 
+def test_shares_that_come_again_bring_no_center_back() -> None:
+    """Who sent them twice would have sums with a center and without it."""
+    hospitals = Hospitals(5)
+    hospitals.coordinator.set_up()
+    shares, vectors = dict(hospitals.coordinator._shares), random_vectors(hospitals.names, 2)
+    hospitals.sum(vectors, without=hospitals.names[4:])
+    for name, own in shares.items():
+        hospitals.parties[name].accept(own)
+    hospitals.coordinator.centers = hospitals.names
+    with pytest.raises(SecureSumError, match="cannot take part"):
+        hospitals.sum(vectors)
+
+
 NAMES = ("A", "B", "C", "D", "E")
 LEFT_OUT = r"was left out of an earlier set-up or sum"
 

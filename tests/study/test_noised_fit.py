@@ -20,12 +20,13 @@ from fedcox.engines.in_process import InProcess
 from fedcox.errors import NoiseWarning, NotConvergedWarning, StudyError
 from fedcox.federation.center import Center
 from fedcox.federation.noised_replies import NoisedReplies
+from fedcox.privacy.budget import Budget
 from fedcox.privacy.noise import SeededRandomnessForSimulations
 from fedcox.solvers.private_ascent import LeftOut
 from fedcox.study import noised_notices
 from fedcox.study.fit import fit
 from fedcox.study.fitted import FittedStudy
-from fedcox.study.noised_fit import planned, spending
+from fedcox.study.noised_fit import fit_noised, planned, spending
 from fedcox.study.notices import large_delta
 from fedcox.study.released import released
 from fedcox.study.study import Study
@@ -304,6 +305,21 @@ def test_a_price_that_no_guarantee_has_is_refused_in_words() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::fedcox.errors.NoiseWarning")
+def test_a_plan_that_is_far_off_has_paid_for_its_first_round_alone(tmp_path: Path) -> None:
+    study = Study(**tables(privacy={"noise": {"epsilon": 8, "patients": 10_000}}))
+    centers, budgets = [], []
+    for number, center in enumerate(seeded(study).centers):
+        budgets.append(Budget(tmp_path / center.name, epsilon=8.0, delta=1e-3))
+        randomness = SeededRandomnessForSimulations(number)
+        noise = NoisedReplies("s", 1e-5, budgets[-1], randomness, sums=17, most=8.0)
+        centers.append(replace(center, noise=noise))
+    with pytest.raises(StudyError, match="another number of patients"):
+        fit_noised(study, InProcess(centers))
+    for budget in budgets:
+        assert 0.2 < budget.spent.epsilon / 8.0 < 0.3
+        assert (budget.spent.studies, budget.spent.delta) == (1, 1e-5)
+
+
 def test_what_is_planned_depends_on_no_patient() -> None:
     """Other patients, fewer of them: the same noise."""
     study = Study(**tables(privacy=under(price=0.05, events=1400)))

@@ -241,8 +241,8 @@ class StudyAdmission:
     def _check_budget(self, budget: Budget, agreed: Spending) -> None:
         """Before the first question: what the study needs must be left.
 
-        It pays for its first sum, then for the others. Where another study took the rest in
-        between, it is refused at its second sum.
+        It pays for its first sums, then for the others. Where another study took the rest in
+        between, it is refused there.
 
         The coordinator is told how much that is. It depends on studies, not on patients, and is
         told for a study that was approved here alone.

@@ -82,8 +82,11 @@ class Center:
                 "Its reply would need noise, and the center was given no way to add it.",
             )
         if self.gate is not None:
+            epsilon = 0.0
+            if isinstance(query, AbstractPrivateQuery) and self.noise is not None:
+                epsilon = self.noise.together_with(query.release)
             try:
-                self.gate.admit(query.name, noised=noised, epsilon=self.epsilon(query) or 0.0)
+                self.gate.admit(query.name, noised=noised, epsilon=epsilon)
             except RefusedError as error:
                 raise self.refusal(query, *error.faults) from None
 

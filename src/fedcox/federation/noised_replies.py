@@ -31,6 +31,9 @@ _NOBODY: frozenset[str] = frozenset()
 _ROUNDING = 1e-9
 #: So many noised replies are remembered: no round asks for more.
 _OF_ONE_ROUND = 2
+#: After the first kind of replies further ones are paid for alone while all are less than this
+#: part of the study; then the whole is.
+_FIRST = 0.125
 
 
 class NoisedReplies:
@@ -38,8 +41,8 @@ class NoisedReplies:
 
     The hospital works out for itself what a kind of reply costs, at its own `delta`, and writes
     all of it to its `budget` before the first one leaves. Of kinds of one study that are
-    accounted for together (`GaussianRelease.whole`) the first is paid for alone, since a study
-    may end with it, and then the whole. Without a budget nothing is kept, as in a simulation.
+    accounted for together (`GaussianRelease.whole`) the first are paid for alone, since a study
+    may end with them, and then the whole. Without a budget nothing is kept, as in a simulation.
     `randomness` is the operating system's, unless a simulation is to be repeated. With a
     `memory` a restarted center goes on with what it paid for. `most` is the
     epsilon that was agreed on for the study, `sums` how many noised sums, and `parts` into how
@@ -122,10 +125,11 @@ class NoisedReplies:
     def _right(self, release: GaussianRelease) -> Right:
         """The right to these replies, paid for under its name.
 
-        The name is on the disk before the payment is. So a center that stops in between knows
-        by it whether it has paid, whenever that was.
+        The name is on the disk before the first payment is, and further kinds of the account
+        have the same. So a center that stops in between knows by it what it has paid, whenever
+        that was.
         """
-        rights, whole = self._noised.rights, self.epsilon(release)
+        rights = self._noised.rights
         right = rights.get(release)
         if right is None:
             self._check_agreed(release)
@@ -135,11 +139,17 @@ class NoisedReplies:
             if name is None:
                 if self._budget is not None:
                     # Else every refused kind would leave a name behind.
-                    self._budget.check(epsilon=whole, delta=self._delta)
+                    self._budget.check(epsilon=self.epsilon(release), delta=self._delta)
                 self._keep(Noised({**rights, release: right}, self._noised.last))
-        alone = all(kind == release for kind in rights if kind.account == release.account)
-        cost = epsilon_of(replace(release, whole=None), self._delta) if alone else whole
-        if self._budget is not None and self._paid.get(right.name, 0.0) < cost:
+        if self._budget is None:
+            return right
+        kinds = [kind for kind in {*rights, release} if kind.account == release.account]
+        share = math.fsum(kind.share for kind in kinds)
+        cost = self.epsilon(release)
+        if release.whole is not None and (len(kinds) == 1 or share < _FIRST):
+            part = replace(release, whole=release.whole / math.sqrt(share))
+            cost = epsilon_of(part, self._delta)
+        if self._paid.get(right.name, 0.0) < cost:
             self._budget.reserve(
                 self._study,
                 name=self._name,
@@ -150,6 +160,11 @@ class NoisedReplies:
             )
             self._paid[right.name] = cost
         return right
+
+    def together_with(self, release: GaussianRelease) -> float:
+        """What the study spends by all kinds of replies that were asked for, and this one."""
+        kinds = {*self._noised.rights, release}
+        return math.fsum({kind.account: self.epsilon(kind) for kind in kinds}.values())
 
     def _check_agreed(self, release: GaussianRelease) -> None:
         """Refuse a kind of reply with which the study would be more than was agreed on."""
@@ -165,8 +180,7 @@ class NoisedReplies:
                 "This study asks for more noised sums than its noise covers.",
                 ["All kinds together spend what was agreed on; this kind is beyond it."],
             )
-        costs = {kind.account: self.epsilon(kind) for kind in kinds}
-        if math.fsum(costs.values()) > self._most * (1.0 + _ROUNDING):
+        if self.together_with(release) > self._most * (1.0 + _ROUNDING):
             raise BudgetError(
                 "This study asks for more than the epsilon that was agreed on for it.",
                 [f"It is {self._most:g} in all. A study that needs more is a new study."],

@@ -2,7 +2,7 @@
 
 A hospital keeps one file of its own, a line of JSON for what a study that it took part in
 spends: its name, the day, epsilon, delta, and how many noised sums they are for. A study may
-pay for its first sum, and for the others once it goes on. A line is written and on the disk
+pay for its first sums, and for the others once it goes on. A line is written and on the disk
 before what it is for leaves, and is never taken back: a study that breaks off
 after that, or a computer that does, has spent it all the same. Epsilons and deltas of studies
 add up, which holds whatever the studies ask.

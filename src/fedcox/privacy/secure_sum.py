@@ -195,13 +195,13 @@ class SecureSum:
         read_one = partial(signed, session.identities, "vector", context, vector_in)
         asked = {name: self._shares.get(name, b"") for name in centers}
         vectors = self._heard(centers, partial(collect, self._rounds, asked), read_one)
-        self._shares = {name: each for name, each in asked.items() if name not in vectors}
         if len({vector.size for vector in vectors.values()}) > 1:
             raise SecureSumError(
                 "The centers sent vectors of different lengths: "
                 + ", ".join(f"{name} {vector.size - 1}" for name, vector in vectors.items())
             )
         self._check_number(session, vectors)
+        self._shares = {}
         survivors = tuple(sorted(vectors))
         dropped = tuple(sorted(set(centers) - set(vectors)))
         released = released_context(context, survivors)

@@ -137,7 +137,6 @@ class SecureSumCenter:
         if {*boxes, self.name} != set(ring.session.members) or self.name in boxes:
             raise self._refusal("it needs one share from every other center of the session")
         self._shares = {name: ring.opened(name, box) for name, box in boxes.items()}
-        self._active = frozenset(ring.session.members)
 
     def masked(
         self,
@@ -203,7 +202,8 @@ class SecureSumCenter:
         if self._ring is not None:
             raise self._refusal("it shares its secrets once; a new set-up begins with new keys")
         self._ring = KeyRing(self.name, self._secrets, session)
-        self._keep(frozenset(session.members))
+        self._active = frozenset(session.members)
+        self._keep(self._active)
         boxes = ByName(self._ring.boxes()).to_bytes()
         return sign(self._identity, "shares", session.digest, self.name, boxes)
 

@@ -1,7 +1,7 @@
 """Scores under noise, and where they point to: steps, and what they stand for.
 
 Every score is a noisy Newton step to the optimum from where it was asked. All of these steps
-together are the estimate. After some of them the information is asked for, for the others and
+together are the estimate. With one of them the information is asked for, for the others and
 for standard errors.
 """
 

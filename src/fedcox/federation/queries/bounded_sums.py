@@ -245,10 +245,6 @@ class AbstractSumAt(AbstractBoundedSum):
         return self.agreed
 
     @property
-    def point(self) -> tuple[FloatArray, FloatArray]:
-        return self.alpha, self.beta
-
-    @property
     def numbers(self) -> int:
         return self.alpha.size + self.beta.size + self.metric.numbers + 2 + _RELEASE
 
@@ -287,7 +283,7 @@ class NoisedScoreAt(AbstractSumAt):
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         placed = self._placed(cohort, patients)
-        return score_rows(*placed, self.point, self.metric, self.reach)
+        return score_rows(*placed, (self.alpha, self.beta), self.metric, self.reach)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +314,8 @@ class NoisedInformationAt(AbstractSumAt):
 
     def rows(self, cohort: Cohort, patients: IntArray) -> FloatArray:
         placed = self._placed(cohort, patients)
-        return information_rows(*placed, self.point, self.metric, self.reach, self.cap)
+        point = self.alpha, self.beta
+        return information_rows(*placed, point, self.metric, self.reach, self.cap)
 
 
 def _scaled(scaling: Scaling, cohort: Cohort, patients: IntArray) -> FloatArray:
