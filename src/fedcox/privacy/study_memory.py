@@ -17,7 +17,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -93,7 +93,7 @@ class Remembered:
             "mark": self.mark,
             "answered": self.answered,
             "rights": [
-                {"release": asdict(release), **asdict(right)}
+                {"release": vars(release), **vars(right)}
                 for release, right in self.noised.rights.items()
             ],
             "last": [[each.query.hex(), _text(each.reply)] for each in self.noised.last],
