@@ -359,6 +359,15 @@ def test_a_study_that_ends_with_its_first_sum_has_paid_for_that_alone(tmp_path: 
     assert spent.epsilon == pytest.approx(whole)
 
 
+@pytest.mark.parametrize("noise", [1e8, 1e120, 1e200])
+def test_next_to_nothing_is_paid_for_all_the_same(tmp_path: Path, noise: float) -> None:
+    """At a share so small that delta alone would cover it."""
+    release = GaussianRelease(noise, 1.0 / noise, whole=WHOLE)
+    with restarted(tmp_path) as replies:
+        reply(replies, question(0, release))
+        assert budget(tmp_path).spent.epsilon == replies.epsilon(release)
+
+
 def test_what_is_left_of_a_study_is_refused_where_others_took_the_rest(tmp_path: Path) -> None:
     whole = epsilon_of(GaussianRelease(WHOLE, 1.0), DELTA)
     alone = epsilon_of(replace(KINDS[0], whole=None), DELTA)

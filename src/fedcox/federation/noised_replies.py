@@ -146,9 +146,10 @@ class NoisedReplies:
         kinds = [kind for kind in {*rights, release} if kind.account == release.account]
         share = math.fsum(kind.share for kind in kinds)
         cost = self.epsilon(release)
-        if release.whole is not None and (len(kinds) == 1 or share < _FIRST):
+        first = len(kinds) == 1 or share < _FIRST
+        if release.whole is not None and first and share > SHARES_ROUNDING:
             part = replace(release, whole=release.whole / math.sqrt(share))
-            cost = epsilon_of(part, self._delta)
+            cost = epsilon_of(part, self._delta) or cost
         if self._paid.get(right.name, 0.0) < cost:
             self._budget.reserve(
                 self._study,

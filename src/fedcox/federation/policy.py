@@ -290,7 +290,7 @@ class Gate:
     def admit(self, query: str, *, noised: bool, epsilon: float = 0.0) -> None:
         """Count the question as answered, or raise every rule that it breaks.
 
-        `epsilon` is what all replies of its kind spend.
+        `epsilon` is what all replies of the study that were asked for spend.
         """
         with self._lock:
             faults = self.policy.faults(

@@ -166,8 +166,9 @@ class MaskedVector:
     @staticmethod
     def numbers_in(message: bytes) -> int:
         """How many numbers the vector of a signed message has."""
-        (length,) = _LENGTH.unpack_from(message, _SIGNATURE_BYTES)
-        return (len(message) - _SIGNATURE_BYTES - _LENGTH.size - int(length)) // 8
+        start = _SIGNATURE_BYTES + _LENGTH.size
+        length = int.from_bytes(message[_SIGNATURE_BYTES:start], "big")
+        return (len(message) - start - length) // 8
 
 
 @dataclass(frozen=True)

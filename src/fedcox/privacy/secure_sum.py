@@ -160,8 +160,7 @@ class SecureSum:
         before = self.centers
         while True:
             current = self._collected(query, collect)
-            complete = not current.dropped and len(current.releases) == len(current.vectors)
-            released = current.releases if complete else self._released(current)
+            released = self._released(current)
             self.centers = tuple(sorted(released))
             if len(released) == len(current.survivors):
                 seeds = _opened_seeds(released, current.survivors, {})
@@ -173,7 +172,11 @@ class SecureSum:
         return SumResult(_unmasked(current, released, seeds), current.survivors, dropped)
 
     def _released(self, current: _Round) -> dict[str, Release]:
-        """What the survivors give to open their sum."""
+        """What the survivors give to open their sum, some of them with their vectors."""
+        given = {} if current.dropped else dict(current.releases)
+        asked = [name for name in current.survivors if name not in given]
+        if not asked:
+            return given
         message = CentersOfRound(current.number, current.survivors).to_bytes()
         parse = partial(
             Release.from_bytes,
@@ -182,7 +185,7 @@ class SecureSum:
         )
         identities = self._ready().identities
         read_one = partial(signed, identities, "release", current.released, parse)
-        return self._step("release", dict.fromkeys(current.survivors, message), read_one)
+        return given | self._step("release", dict.fromkeys(asked, message), read_one)
 
     def _boxes(
         self, session: Session, announced: Mapping[str, bytes]

@@ -152,8 +152,8 @@ class SecureSumCenter:
 
         `query` is a fingerprint of what was asked. `centers` take part in the round; whoever
         is not among them stays out until the next set-up. A `whole` round is not opened
-        without one of them. Where this center takes part in no sum over fewer, what opens the
-        sum over all of them leaves with the vector.
+        without one of them. Where this center takes part in no sum without one of the study's
+        centers, what opens the sum over all of them leaves with the vector.
         """
         if vector.dtype != np.uint64 or vector.ndim != 1:
             raise TypeError("A vector is one row of integers mod 2^64 (uint64).")
@@ -181,8 +181,8 @@ class SecureSumCenter:
             ],
             subtracted=[key for name, key in keys.items() if self.name > name],
         )
-        # Where no smaller sum can be, nobody need wait for who is left.
-        all_needed = self.fewest_centers == len(asked)
+        # Where all centers of the study are needed, nobody need wait for who is left.
+        all_needed = self.fewest_centers == len(self._known)
         release = self._opened(ring, self._round, asked) if all_needed else None
         body = MaskedVector(masked, release).to_bytes()
         return sign(self._identity, "vector", context, self.name, body)
