@@ -359,7 +359,7 @@ def test_a_study_that_ends_with_its_first_sum_has_paid_for_that_alone(tmp_path: 
     assert spent.epsilon == pytest.approx(whole)
 
 
-@pytest.mark.parametrize("noise", [1e8, 1e120, 1e200])
+@pytest.mark.parametrize("noise", [1e5, 1e8])
 def test_next_to_nothing_is_paid_for_all_the_same(tmp_path: Path, noise: float) -> None:
     """At a share so small that delta alone would cover it."""
     release = GaussianRelease(noise, 1.0 / noise, whole=WHOLE)
