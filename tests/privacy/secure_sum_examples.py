@@ -10,7 +10,7 @@ import numpy as np
 from fedcox.privacy.fixed_point import UIntArray
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.masks import round_seed, self_mask_key, with_masks
-from fedcox.privacy.messages import CentersOfRound, MaskedVector
+from fedcox.privacy.messages import CentersOfRound, vector_in
 from fedcox.privacy.secure_sum import Exchange, SecureSum, SumResult
 from fedcox.privacy.secure_sum_center import SecureSumCenter
 
@@ -133,9 +133,7 @@ def plain_sum(vectors: Mapping[str, UIntArray], names: Collection[str]) -> UIntA
 
 def masked_vector(message: bytes) -> UIntArray:
     """What a masked message holds, without the check number."""
-    body = message[SIGNATURE:]
-    length = int.from_bytes(body[:4], "big")
-    return MaskedVector.from_bytes(bytes(4) + body[4 + length :], openings=0).vector[:-1]
+    return vector_in(message[SIGNATURE:])[:-1]
 
 
 def without_self_mask(vector: UIntArray, seed: bytes) -> UIntArray:

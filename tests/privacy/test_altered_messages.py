@@ -94,7 +94,7 @@ def test_what_nobody_asked_for_cannot_be_used() -> None:
 @pytest.mark.parametrize("length", [0, 40, 64, 67, 68, 70])
 def test_a_message_that_was_cut_is_noticed(length: int) -> None:
     for step in ("keys", "shares", "release"):
-        hospitals = Hospitals(4)
+        hospitals = Hospitals(3)
         name = hospitals.names[1]
         hospitals.transport.altered_reply[step, name] = lambda message: message[:length]
         with pytest.raises(SecureSumError, match=f"center '{name}' is not validly signed"):

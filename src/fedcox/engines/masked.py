@@ -1,9 +1,9 @@
 """A federation in which only sums over centers are seen: every reply leaves under a mask.
 
 A round has one masked message per center and one short release, by which the sum of exactly
-those that answered is opened; both at once where all centers are needed. A center that stops
-answering in between is left out of the sum and of all later ones. `MaskedCenters` is the part
-that differs between one process and a network.
+those that answered is opened. A center that stops answering in between is left out of the sum
+and of all later ones. `MaskedCenters` is the part that differs between one process and a
+network.
 """
 
 from __future__ import annotations

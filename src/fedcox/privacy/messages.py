@@ -20,7 +20,7 @@ from fedcox.privacy.identity import Identity, PublicIdentity
 from fedcox.privacy.masks import KEY_BYTES, SEED_BYTES
 
 _SIGNATURE_BYTES = 64
-_ROUND = _LENGTH = struct.Struct(">I")
+_ROUND = struct.Struct(">I")
 
 Message = TypeVar("Message")
 
@@ -58,6 +58,13 @@ def read(parse: Callable[[bytes], Message], body: bytes, what: str) -> Message:
         return parse(body)
     except (ValueError, struct.error) as error:
         raise SecureSumError(f"{what} cannot be read: it is cut or malformed.") from error
+
+
+def vector_in(body: bytes) -> UIntArray:
+    """A masked vector as it was sent; it ends with the check number."""
+    if not body:
+        raise ValueError("The check number is missing.")
+    return np.frombuffer(body, dtype="<u8").astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -135,40 +142,6 @@ class Release:
         end = SEED_BYTES * (1 + openings)
         seeds = _pieces(body[:end], SEED_BYTES, 1 + openings)
         return cls(seeds[0], seeds[1:], _pieces(body[end:], KEY_BYTES, pair_mask_keys))
-
-
-@dataclass(frozen=True, eq=False)
-class MaskedVector:
-    """A masked vector, which ends with the check number.
-
-    Where a sum without one of the centers asked cannot be, the `release` is with it.
-    """
-
-    vector: UIntArray
-    release: Release | None = None
-
-    def to_bytes(self) -> bytes:
-        release = b"" if self.release is None else self.release.to_bytes()
-        return _LENGTH.pack(len(release)) + release + self.vector.astype("<u8").tobytes()
-
-    @classmethod
-    def from_bytes(cls, body: bytes, *, openings: int) -> MaskedVector:
-        (length,) = _LENGTH.unpack_from(body)
-        start = _LENGTH.size + length
-        if len(body) <= start:
-            raise ValueError("The check number is missing.")
-        release = None
-        if length:
-            given = body[_LENGTH.size : start]
-            release = Release.from_bytes(given, openings=openings, pair_mask_keys=0)
-        return cls(np.frombuffer(body, dtype="<u8", offset=start).astype(np.uint64), release)
-
-    @staticmethod
-    def numbers_in(message: bytes) -> int:
-        """How many numbers the vector of a signed message has."""
-        start = _SIGNATURE_BYTES + _LENGTH.size
-        length = int.from_bytes(message[_SIGNATURE_BYTES:start], "big")
-        return (len(message) - start - length) // 8
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 After Bonawitz et al. (2017), "Practical secure aggregation for privacy-preserving machine
 learning", for few centers that stay for many rounds. Keys and shares once, then for each sum
-one vector and one short release from every center; both at once where all centers are needed
-in every sum. Who may learn what:
+one vector and one short release from every center. Who may learn what:
 
 - The coordinator sees the sum over the centers that answered, at least `smallest_sum` of them,
   even if it is helped by any number of centers below the threshold, as long as it follows the
@@ -42,10 +41,10 @@ from fedcox.privacy.masks import (
 from fedcox.privacy.messages import (
     ByName,
     CentersOfRound,
-    MaskedVector,
     Recovery,
     Release,
     signed,
+    vector_in,
 )
 from fedcox.privacy.session import (
     Session,
@@ -86,7 +85,6 @@ class _Round:
     survivors: tuple[str, ...]
     dropped: tuple[str, ...]
     released: bytes
-    releases: Mapping[str, Release]  # that came with the vectors
 
 
 class SecureSum:
@@ -160,7 +158,18 @@ class SecureSum:
         before = self.centers
         while True:
             current = self._collected(query, collect)
-            released = self._released(current)
+            message = CentersOfRound(current.number, current.survivors).to_bytes()
+            parse = partial(
+                Release.from_bytes,
+                openings=len(current.survivors) - 1,
+                pair_mask_keys=len(current.dropped),
+            )
+            identities = self._ready().identities
+            released = self._step(
+                "release",
+                dict.fromkeys(current.survivors, message),
+                partial(signed, identities, "release", current.released, parse),
+            )
             self.centers = tuple(sorted(released))
             if len(released) == len(current.survivors):
                 seeds = _opened_seeds(released, current.survivors, {})
@@ -170,22 +179,6 @@ class SecureSum:
                 break
         dropped = tuple(sorted(set(before) - set(current.survivors)))
         return SumResult(_unmasked(current, released, seeds), current.survivors, dropped)
-
-    def _released(self, current: _Round) -> dict[str, Release]:
-        """What the survivors give to open their sum, some of them with their vectors."""
-        given = {} if current.dropped else dict(current.releases)
-        asked = [name for name in current.survivors if name not in given]
-        if not asked:
-            return given
-        message = CentersOfRound(current.number, current.survivors).to_bytes()
-        parse = partial(
-            Release.from_bytes,
-            openings=len(current.survivors) - 1,
-            pair_mask_keys=len(current.dropped),
-        )
-        identities = self._ready().identities
-        read_one = partial(signed, identities, "release", current.released, parse)
-        return given | self._step("release", dict.fromkeys(asked, message), read_one)
 
     def _boxes(
         self, session: Session, announced: Mapping[str, bytes]
@@ -199,12 +192,9 @@ class SecureSum:
         self._check_number(session, centers)
         self._rounds += 1
         context = round_context(session.study, session.digest, self._rounds, query, centers)
-        parse = partial(MaskedVector.from_bytes, openings=len(centers) - 1)
-        read_one = partial(signed, session.identities, "vector", context, parse)
+        read_one = partial(signed, session.identities, "vector", context, vector_in)
         asked = {name: self._shares.get(name, b"") for name in centers}
-        heard = self._heard(centers, partial(collect, self._rounds, asked), read_one)
-        vectors = {name: each.vector for name, each in heard.items()}
-        releases = {name: each.release for name, each in heard.items() if each.release}
+        vectors = self._heard(centers, partial(collect, self._rounds, asked), read_one)
         if len({vector.size for vector in vectors.values()}) > 1:
             raise SecureSumError(
                 "The centers sent vectors of different lengths: "
@@ -215,7 +205,7 @@ class SecureSum:
         survivors = tuple(sorted(vectors))
         dropped = tuple(sorted(set(centers) - set(vectors)))
         released = released_context(context, survivors)
-        return _Round(self._rounds, context, vectors, survivors, dropped, released, releases)
+        return _Round(self._rounds, context, vectors, survivors, dropped, released)
 
     def _recovered_seeds(
         self, current: _Round, released: Mapping[str, Release]

@@ -32,7 +32,6 @@ from fedcox.privacy.masks import (
 from fedcox.privacy.messages import (
     ByName,
     CentersOfRound,
-    MaskedVector,
     Recovery,
     Release,
     read,
@@ -152,8 +151,7 @@ class SecureSumCenter:
 
         `query` is a fingerprint of what was asked. `centers` take part in the round; whoever
         is not among them stays out until the next set-up. A `whole` round is not opened
-        without one of them. Where this center takes part in no sum without one of the study's
-        centers, what opens the sum over all of them leaves with the vector.
+        without one of them.
         """
         if vector.dtype != np.uint64 or vector.ndim != 1:
             raise TypeError("A vector is one row of integers mod 2^64 (uint64).")
@@ -181,11 +179,9 @@ class SecureSumCenter:
             ],
             subtracted=[key for name, key in keys.items() if self.name > name],
         )
-        # Where all centers of the study are needed, nobody need wait for who is left.
-        all_needed = self.fewest_centers == len(self._known)
-        release = self._opened(ring, self._round, asked) if all_needed else None
-        body = MaskedVector(masked, release).to_bytes()
-        return sign(self._identity, "vector", context, self.name, body)
+        return sign(
+            self._identity, "vector", context, self.name, masked.astype("<u8").tobytes()
+        )
 
     def _announce(self, _: bytes) -> bytes:
         self._start_anew()
@@ -213,7 +209,6 @@ class SecureSumCenter:
 
     def _release(self, message: bytes) -> bytes:
         ring, current, survivors = self._asked(message)
-        self._check_centers(survivors, current.centers)
         if current.survivors not in (None, survivors):
             raise self._refusal(
                 f"round {current.number} was released for another set of centers; two sets "
@@ -224,12 +219,7 @@ class SecureSumCenter:
                 f"round {current.number} repeats noise that may be in a sum over all its "
                 "centers; without one of them it would tell that one's reply"
             )
-        released = released_context(current.context, survivors)
-        reply = self._opened(ring, current, survivors)
-        return sign(self._identity, "release", released, self.name, reply.to_bytes())
-
-    def _opened(self, ring: KeyRing, current: _Round, survivors: frozenset[str]) -> Release:
-        """Its part in opening the sum over the survivors, and over no others."""
+        self._check_centers(survivors, current.centers)
         if current.survivors is None:
             if self._memory is not None:
                 self._keep(survivors)
@@ -241,7 +231,7 @@ class SecureSumCenter:
             for name in sorted(survivors - {self.name})
         ]
         seed = round_seed(ring.secrets.master, current.context)
-        return Release(
+        reply = Release(
             xor(seed, *[pair.needed for pair in pairs]),
             tuple([pair.given for pair in pairs]),
             tuple(
@@ -251,6 +241,7 @@ class SecureSumCenter:
                 ]
             ),
         )
+        return sign(self._identity, "release", released, self.name, reply.to_bytes())
 
     def _recover(self, message: bytes) -> bytes:
         ring, current, present = self._asked(message)

@@ -28,7 +28,7 @@ from fedcox.federation.queries.outcome_counts import OutcomeCounts
 from fedcox.federation.query import Federation
 from fedcox.privacy.identity import Identity
 from fedcox.privacy.masks import CHECK
-from fedcox.privacy.messages import ByName, MaskedVector, sign
+from fedcox.privacy.messages import ByName, sign, vector_in
 from fedcox.privacy.secure_sum_center import SecureSumCenter
 from fedcox.solvers.adam import Adam
 from fedcox.solvers.federated_averaging import FederatedAveraging
@@ -48,7 +48,7 @@ from tests.engines.nvflare.direct_transport import (
 )
 from tests.engines.nvflare.wrong_answers import read_spoilt_ones_too
 from tests.engines.test_masked import cohorts
-from tests.privacy.secure_sum_examples import SIGNATURE, flipped, masked_vector
+from tests.privacy.secure_sum_examples import SIGNATURE, flipped
 from tests.problems import simulated, split
 
 COHORT = simulated(240, 3, seed=1)
@@ -426,7 +426,7 @@ def test_a_share_that_is_missing_costs_the_center_that_left_it_out() -> None:
 
 def one_number_more(run: Run, name: str, body: dict[str, Any]) -> dict[str, Any]:
     """A reply of one number more, as the center itself might have signed it."""
-    more = MaskedVector(np.append(masked_vector(body["message"]), [CHECK, CHECK])).to_bytes()
+    more = np.append(vector_in(body["message"][SIGNATURE:]), CHECK).tobytes()
     current = run.parties[name]._round
     assert current is not None
     message = sign(run.identities[name], "vector", current.context, name, more)

@@ -362,12 +362,7 @@ class RemoteMaskedCenters:
 
     def _of_one_length(self, replies: Mapping[str, MaskedReply]) -> dict[str, MaskedReply]:
         """Those as long as the replies of more than half; without such, nobody is to blame."""
-        from fedcox.privacy.messages import MaskedVector
-
-        sizes = {
-            name: (reply.lengths, MaskedVector.numbers_in(reply.message))
-            for name, reply in replies.items()
-        }
+        sizes = {name: (reply.lengths, len(reply.message)) for name, reply in replies.items()}
         usual, number = Counter(sizes.values()).most_common(1)[0] if sizes else (None, 0)
         others = [name for name, size in sizes.items() if size != usual]
         if not others or 2 * number <= len(sizes):

@@ -245,6 +245,10 @@ class AbstractSumAt(AbstractBoundedSum):
         return self.agreed
 
     @property
+    def point(self) -> tuple[FloatArray, FloatArray]:
+        return self.alpha, self.beta
+
+    @property
     def numbers(self) -> int:
         return self.alpha.size + self.beta.size + self.metric.numbers + 2 + _RELEASE
 
